@@ -1,0 +1,1 @@
+//! The agent: starts, watches and ends real processes on one member.

@@ -1,0 +1,1 @@
+//! Wire types, paths and the error body; no I/O.

@@ -1,0 +1,2 @@
+//! The one binary, `steadfast`.
+fn main() {}

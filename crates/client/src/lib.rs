@@ -1,0 +1,1 @@
+//! The typed HTTP client of the agent and the command line.

@@ -1,0 +1,1 @@
+//! The coordinator: the loop, effects, HTTP.

@@ -1,0 +1,1 @@
+//! The decisions: membership, jobs, pipelines, restore, leases.

@@ -1,0 +1,1 @@
+//! A strict HOCON parser with positions.

@@ -1,0 +1,1 @@
+//! The recovery ledger: incidents, episodes, attempts, evaluation.

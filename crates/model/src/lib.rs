@@ -1,0 +1,1 @@
+//! The vocabulary of steadfast: ids, job spec, statuses, timestamps.

@@ -1,0 +1,1 @@
+//! The deterministic simulator: engine, fake store, agents and containers, invariants, oracle.

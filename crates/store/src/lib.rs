@@ -1,0 +1,1 @@
+//! The durable store: trait, memory and embedded engines, conformance suite.

@@ -1,0 +1,2 @@
+//! Counts words.
+fn main() {}

@@ -1,0 +1,1 @@
+//! What the end-to-end tests share.
