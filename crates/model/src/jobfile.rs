@@ -1,0 +1,1 @@
+//! Reads a job file. (being written)
