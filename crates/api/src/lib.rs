@@ -1,1 +1,32 @@
-//! Wire types, paths and the error body; no I/O.
+//! What goes over the wire: paths, JSON shapes, the error body. No I/O.
+//!
+//! The shapes follow SeaTunnel's REST and Samza's heartbeat where the thing is the same; outside tests
+//! rely on them, so fields may be added and none renamed. Stored records never appear here: the
+//! coordinator has one conversion module between the two.
+
+mod agents;
+mod error;
+mod jobs;
+mod members;
+mod overview;
+pub mod paths;
+mod recovery;
+mod time;
+mod validity;
+
+pub use agents::{ContainerReport, ContainerSighting, FromAgent, Hello, LaunchOrder, ToAgent};
+pub use error::{ErrorBody, ErrorDetail};
+pub use jobs::{
+    DirtyTask, DirtyTaskSummary, JobInfo, JobSummary, PipelineInfo, RestoreCounts, StopJobAnswer,
+    StopJobRequest, SubmitAnswer, TaskGroupInfo,
+};
+pub use members::MemberInfo;
+pub use overview::{
+    CoordinatorInfo, EvaluationCounts, MemberCounts, Overview, SelfSuspicion, SlotCounts,
+};
+pub use recovery::{
+    AttemptInfo, AttemptOutcome, EpisodeInfo, EpisodeStatus, Explanation, IncidentInfo, Latencies,
+    RecoveryEpisodes, Sentence,
+};
+pub use time::{ParseTimeError, WireTime};
+pub use validity::{CheckpointConflict, ContainerEnded, ValidityAnswer};

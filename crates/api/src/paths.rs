@@ -1,0 +1,43 @@
+//! Every path of the HTTP interface, once.
+
+/// `GET`: counts of everything.
+pub const OVERVIEW: &str = "/overview";
+/// `POST`: a job file.
+pub const SUBMIT_JOB: &str = "/submit-job";
+/// `POST`: the wish that a job ends.
+pub const STOP_JOB: &str = "/stop-job";
+/// `GET`: jobs that have not ended.
+pub const RUNNING_JOBS: &str = "/running-jobs";
+/// `GET`: jobs that have ended; `/finished-jobs/:state` filters.
+pub const FINISHED_JOBS: &str = "/finished-jobs";
+/// `GET`: one job, `/job-info/:jobId`.
+pub const JOB_INFO: &str = "/job-info";
+/// `GET`: the members.
+pub const MEMBERS: &str = "/members";
+/// `GET`: a container asks whether it may go on (second seed).
+pub const IS_CONTAINER_VALID: &str = "/isContainerValid";
+/// `POST`: a wrapper's good-bye after it has proved the end.
+pub const CONTAINER_ENDED: &str = "/containerEnded";
+/// `GET` and `PUT`: a task group's checkpoint.
+pub const CHECKPOINT: &str = "/checkpoint";
+/// `GET`, upgraded to a WebSocket: an agent's one connection.
+pub const AGENT: &str = "/agent";
+/// `GET`: the process answers.
+pub const HEALTH_LIVE: &str = "/health/live";
+/// `GET`: it leads and has reconciled.
+pub const HEALTH_READY: &str = "/health/ready";
+
+/// `/job-info/:jobId`.
+pub fn job_info(job: steadfast_model::JobId) -> String {
+    format!("{JOB_INFO}/{job}")
+}
+
+/// `/job-info/:jobId/recovery-episodes`.
+pub fn recovery_episodes(job: steadfast_model::JobId) -> String {
+    format!("{JOB_INFO}/{job}/recovery-episodes")
+}
+
+/// `/job-info/:jobId/explain`.
+pub fn explain(job: steadfast_model::JobId) -> String {
+    format!("{JOB_INFO}/{job}/explain")
+}
