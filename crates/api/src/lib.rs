@@ -13,6 +13,7 @@ pub mod paths;
 mod recovery;
 mod time;
 mod validity;
+mod wrapper;
 
 pub use agents::{ContainerReport, ContainerSighting, FromAgent, Hello, LaunchOrder, ToAgent};
 pub use error::{ErrorBody, ErrorDetail};
@@ -30,3 +31,4 @@ pub use recovery::{
 };
 pub use time::{ParseTimeError, WireTime};
 pub use validity::{CheckpointConflict, ContainerEnded, ValidityAnswer};
+pub use wrapper::{AgentMessage, WrapperMessage};
