@@ -53,6 +53,9 @@ pub struct Hello {
     pub version: String,
     /// See [`steadfast_model::FEATURE_LEVEL`].
     pub feature_level: u32,
+    /// Whether this UUID has been welcomed before. A coordinator that does not know a UUID that has been
+    /// answers `RegisterAnew`: once removed, a member is never valid again.
+    pub welcomed: bool,
     /// The highest epoch it has obeyed; a coordinator with a lower one has been deposed.
     pub highest_epoch: Epoch,
     /// Every container that it runs, and every ended one whose end is not acknowledged.

@@ -1,0 +1,260 @@
+//! A recovery episode: one continuous recovery of a job from member loss (first seed, "Terminology").
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use steadfast_model::{
+    AttemptId, EpisodeNumber, LeaveClassification, LossCause, MemberEventSeq, MemberUuid,
+    PipelineId, TaskGroupId, Timestamp,
+};
+
+/// Incidents kept per episode; the count beside them is exact.
+pub const MAX_INCIDENTS: usize = 16;
+/// Attempts kept per episode; what they amounted to is in the generation.
+pub const MAX_ATTEMPTS: usize = 32;
+/// Task groups kept per incident.
+const MAX_TASK_GROUPS: usize = 8;
+/// Bytes kept of any text that somebody else wrote: an address, evidence, a cause.
+const MAX_TEXT_BYTES: usize = 200;
+
+/// What is known about one member's loss. Handed to [`crate::JobLedger::member_lost`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Loss {
+    /// The loss's number in the cluster's journal.
+    pub seq: MemberEventSeq,
+    /// Whose.
+    pub member: MemberUuid,
+    /// Its address; diagnostic only.
+    pub address: String,
+    /// Whether it was proven to be planned.
+    pub classification: LeaveClassification,
+    /// How it was noticed.
+    pub cause: LossCause,
+    /// What was seen.
+    pub evidence: String,
+    /// The member's last sign of life.
+    pub last_seen: Timestamp,
+    /// When it was declared.
+    pub declared: Timestamp,
+}
+
+/// One member's loss as far as it affected one job. Its identity is job id + member UUID.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Incident {
+    /// The loss's number in the cluster's journal.
+    pub seq: MemberEventSeq,
+    /// The lost member.
+    pub member: MemberUuid,
+    /// Its address; diagnostic only.
+    pub address: String,
+    /// Whether it was proven to be planned.
+    pub classification: LeaveClassification,
+    /// How it was noticed.
+    pub cause: LossCause,
+    /// What was seen.
+    pub evidence: String,
+    /// When it was declared.
+    pub declared: Timestamp,
+    /// Pipelines that it affected.
+    pub pipelines: Vec<PipelineId>,
+    /// A sample of the task groups that ran there.
+    pub task_groups: Vec<TaskGroupId>,
+    /// How many task groups ran there.
+    pub task_group_count: u64,
+}
+
+impl Incident {
+    pub(crate) fn new(
+        loss: &Loss,
+        pipelines: Vec<PipelineId>,
+        task_groups: &[TaskGroupId],
+    ) -> Self {
+        Self {
+            seq: loss.seq,
+            member: loss.member,
+            address: bounded(&loss.address),
+            classification: loss.classification,
+            cause: loss.cause,
+            evidence: bounded(&loss.evidence),
+            declared: loss.declared,
+            pipelines,
+            task_groups: task_groups.iter().copied().take(MAX_TASK_GROUPS).collect(),
+            task_group_count: task_groups.len() as u64,
+        }
+    }
+}
+
+/// Where an episode stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum EpisodeStatus {
+    /// Pipelines are being recovered.
+    Active,
+    /// All of them recovered.
+    Completed,
+    /// The job could not restore, or ended.
+    Aborted,
+}
+
+/// What became of a deployment attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum AttemptOutcome {
+    /// Not known yet.
+    Pending,
+    /// Every task group ran.
+    Recovered,
+    /// It failed before that.
+    Failed,
+}
+
+/// One deployment of one affected pipeline.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Attempt {
+    /// Its stable identity.
+    pub id: AttemptId,
+    /// When it reached `DEPLOYING`; `None` while only prepared.
+    pub confirmed: Option<Timestamp>,
+    /// What became of it.
+    pub outcome: AttemptOutcome,
+    /// Why it failed; the first cause wins.
+    pub cause: Option<String>,
+}
+
+/// The moments of an episode, from which its latencies follow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Marks {
+    /// The first lost member's last sign of life.
+    pub last_seen: Timestamp,
+    /// When its loss was declared: the episode's start.
+    pub declared: Timestamp,
+    /// When the old copies of the first pipeline to deploy were proven gone, or their leases over.
+    pub fenced: Option<Timestamp>,
+    /// The first deployment.
+    pub deployed: Option<Timestamp>,
+    /// When the last pipeline had recovered.
+    pub recovered: Option<Timestamp>,
+}
+
+/// What one pipeline has been through in the episode: its *context*.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Context {
+    /// Whether it still has to recover. A recovered pipeline's context is consumed: it stays only so
+    /// that a further loss within the episode goes on with the next sequence.
+    pub open: bool,
+    /// Whether the next attempt has been prepared and not confirmed.
+    pub prepared: bool,
+    /// Deployments so far: the sequence of the last confirmed attempt.
+    pub confirmed: u32,
+}
+
+/// One continuous recovery of a job from member loss.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Episode {
+    /// From 1 within the job.
+    pub number: EpisodeNumber,
+    /// Where it stands.
+    pub status: EpisodeStatus,
+    /// The largest number of deployments of any of its pipelines: what it adds to the job's count,
+    /// unless all of its incidents were planned.
+    pub generation: u64,
+    /// A bounded sample, oldest first.
+    pub incidents: Vec<Incident>,
+    /// Exact.
+    pub incident_count: u64,
+    /// The newest attempts, oldest first.
+    pub attempts: Vec<Attempt>,
+    /// Its moments.
+    pub marks: Marks,
+    /// When it closed.
+    pub ended: Option<Timestamp>,
+    /// Why it was aborted.
+    pub abort_reason: Option<String>,
+    /// Whether its generations count: true as soon as one incident is not planned.
+    pub(crate) counts: bool,
+    pub(crate) contexts: BTreeMap<PipelineId, Context>,
+}
+
+impl Episode {
+    pub(crate) fn open(number: EpisodeNumber, loss: &Loss) -> Self {
+        Self {
+            number,
+            status: EpisodeStatus::Active,
+            generation: 0,
+            incidents: Vec::new(),
+            incident_count: 0,
+            attempts: Vec::new(),
+            marks: Marks {
+                last_seen: loss.last_seen,
+                declared: loss.declared,
+                fenced: None,
+                deployed: None,
+                recovered: None,
+            },
+            ended: None,
+            abort_reason: None,
+            counts: false,
+            contexts: BTreeMap::new(),
+        }
+    }
+
+    /// Whether its generations count towards the threshold.
+    pub fn counts(&self) -> bool {
+        self.counts
+    }
+
+    /// Pipelines that have not recovered yet.
+    pub fn open_pipelines(&self) -> impl Iterator<Item = PipelineId> + '_ {
+        self.contexts.iter().filter(|(_, context)| context.open).map(|(pipeline, _)| *pipeline)
+    }
+
+    pub(crate) fn add_incident(&mut self, incident: Incident) {
+        self.incident_count += 1;
+        for pipeline in &incident.pipelines {
+            self.contexts.entry(*pipeline).or_default().open = true;
+        }
+        if self.incidents.len() < MAX_INCIDENTS {
+            self.incidents.push(incident);
+        }
+    }
+
+    /// The open context of a pipeline.
+    pub(crate) fn context(&mut self, pipeline: PipelineId) -> Option<&mut Context> {
+        self.contexts.get_mut(&pipeline).filter(|context| context.open)
+    }
+
+    pub(crate) fn note_attempt(&mut self, id: AttemptId) {
+        if self.attempts.iter().all(|attempt| attempt.id != id) {
+            if self.attempts.len() == MAX_ATTEMPTS {
+                self.attempts.remove(0);
+            }
+            let outcome = AttemptOutcome::Pending;
+            self.attempts.push(Attempt { id, confirmed: None, outcome, cause: None });
+        }
+    }
+
+    /// The newest kept attempt of a pipeline.
+    pub(crate) fn last_attempt(&mut self, pipeline: PipelineId) -> Option<&mut Attempt> {
+        self.attempts.iter_mut().rev().find(|attempt| attempt.id.pipeline == pipeline)
+    }
+
+    pub(crate) fn close(&mut self, status: EpisodeStatus, now: Timestamp) {
+        self.status = status;
+        self.ended = Some(now);
+        self.contexts.clear();
+    }
+}
+
+/// A text cut to the stated size at a character's border.
+pub(crate) fn bounded(text: &str) -> String {
+    let mut end = text.len().min(MAX_TEXT_BYTES);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text[..end].to_owned()
+}

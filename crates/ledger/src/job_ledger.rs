@@ -1,0 +1,390 @@
+//! One job's ledger and its verbs.
+
+use serde::{Deserialize, Serialize};
+use steadfast_model::{
+    AttemptId, EpisodeNumber, LeaveClassification, LedgerRevision, MemberEventSeq, MemberUuid,
+    PipelineId, TaskGroupId, Timestamp,
+};
+
+use crate::episode::{AttemptOutcome, Episode, EpisodeStatus, Incident, Loss, bounded};
+use crate::history::EpisodeHistory;
+
+/// Whether the counts are known to be exact.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", tag = "state")]
+pub enum Tracking {
+    /// Nothing was missed.
+    Complete,
+    /// Something was missed for good: the counts are lower bounds from now on.
+    Lost {
+        /// Since when.
+        since: Timestamp,
+        /// Why.
+        cause: TrackingLostCause,
+    },
+}
+
+/// Why tracking was lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum TrackingLostCause {
+    /// The store refused the ledger's part of a commit.
+    WriteRefused,
+    /// The stored ledger was missing though the job wants one, could not be read, or was not the
+    /// revision that the job expects.
+    Unreadable,
+    /// A pipeline and its episode contradict each other.
+    Unexplained,
+}
+
+/// The newest incident, kept beside the bounded samples.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LastLoss {
+    /// The lost member.
+    pub member: MemberUuid,
+    /// Its address; diagnostic only.
+    pub address: String,
+    /// Whether it was proven to be planned.
+    pub classification: LeaveClassification,
+}
+
+/// What [`JobLedger::member_lost`] did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum MemberLost {
+    /// The event lies at or below the watermark.
+    AlreadyProcessed,
+    /// No pipeline of the job was affected; only the watermark moved.
+    Unaffected,
+    /// A new episode began.
+    Opened(EpisodeNumber),
+    /// The incident belongs to the open episode.
+    Joined(EpisodeNumber),
+}
+
+/// What [`JobLedger::confirm`] did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Confirmed {
+    /// The job's count grew; `dirty_now` when it reached the threshold by that.
+    Counted {
+        /// The job's count after it.
+        total: u64,
+        /// Whether the job became dirty at this moment.
+        dirty_now: bool,
+    },
+    /// A first deployment of this attempt that another pipeline's had been counted for already, or that
+    /// belongs to an episode whose incidents were all planned.
+    SameGeneration,
+    /// This very attempt was confirmed before.
+    AlreadyCounted,
+    /// No such attempt was prepared.
+    NotPrepared,
+}
+
+/// What [`JobLedger::recovered`] did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Recovered {
+    /// The pipeline was not under member-loss recovery.
+    NotRecovering,
+    /// It recovered; others have yet to.
+    Pipeline,
+    /// It was the last one: the episode is complete.
+    Episode(EpisodeNumber),
+}
+
+/// What [`JobLedger::abort`] did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Aborted {
+    /// No episode was open.
+    Nothing,
+    /// This one was closed as aborted; its counts stay.
+    Episode(EpisodeNumber),
+}
+
+/// The durable recovery state of one job (first seed, "State model").
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct JobLedger {
+    revision: LedgerRevision,
+    threshold: u64,
+    dirty_since: Option<Timestamp>,
+    tracking: Tracking,
+    recovery_attempt_count: u64,
+    episode_count: u64,
+    incident_count: u64,
+    active: Option<Episode>,
+    history: EpisodeHistory,
+    last_counted: Option<Timestamp>,
+    last_loss: Option<LastLoss>,
+    watermark: MemberEventSeq,
+}
+
+impl JobLedger {
+    /// The ledger of a job that is being created: `threshold` is at least 1, `watermark` the newest
+    /// member event at that moment, and `history_size` the number of episodes to keep.
+    pub fn new(threshold: u64, watermark: MemberEventSeq, history_size: usize) -> Self {
+        Self {
+            revision: LedgerRevision::new(1),
+            threshold,
+            dirty_since: None,
+            tracking: Tracking::Complete,
+            recovery_attempt_count: 0,
+            episode_count: 0,
+            incident_count: 0,
+            active: None,
+            history: EpisodeHistory::new(history_size),
+            last_counted: None,
+            last_loss: None,
+            watermark,
+        }
+    }
+
+    /// Registers a member's loss. Call it for a job before its task groups are failed. `affected` are
+    /// the pipelines that have a container of their current attempt there; `task_groups` what ran there.
+    pub fn member_lost(
+        &mut self,
+        loss: &Loss,
+        affected: &[PipelineId],
+        task_groups: &[TaskGroupId],
+    ) -> MemberLost {
+        if loss.seq <= self.watermark {
+            return MemberLost::AlreadyProcessed;
+        }
+        self.watermark = loss.seq;
+        self.touch();
+        if affected.is_empty() {
+            return MemberLost::Unaffected;
+        }
+        let (mut episode, opened) = match self.active.take() {
+            Some(episode) => (episode, false),
+            None => {
+                self.episode_count += 1;
+                (Episode::open(EpisodeNumber::new(self.episode_count), loss), true)
+            }
+        };
+        self.incident_count += 1;
+        self.last_loss = Some(LastLoss {
+            member: loss.member,
+            address: bounded(&loss.address),
+            classification: loss.classification,
+        });
+        episode.add_incident(Incident::new(loss, affected.to_vec(), task_groups));
+        let number = episode.number;
+        if loss.classification == LeaveClassification::Unclassified && !episode.counts {
+            // What the episode has deployed so far was excluded as planned; now it counts, once.
+            episode.counts = true;
+            self.count(episode.generation, loss.declared);
+        }
+        self.active = Some(episode);
+        if opened { MemberLost::Opened(number) } else { MemberLost::Joined(number) }
+    }
+
+    /// Prepares the next deployment of a pipeline. `None` when it is not under member-loss recovery, so
+    /// that an ordinary failure is never counted. Repeated before the confirmation it hands out the
+    /// same id.
+    pub fn prepare(&mut self, pipeline: PipelineId) -> Option<AttemptId> {
+        let episode = self.active.as_mut()?;
+        let number = episode.number;
+        let context = episode.context(pipeline)?;
+        let prepare_seq = context.confirmed + 1;
+        let again = std::mem::replace(&mut context.prepared, true);
+        let id = AttemptId { episode: number, pipeline, prepare_seq };
+        if !again {
+            episode.note_attempt(id);
+            self.touch();
+        }
+        Some(id)
+    }
+
+    /// Counts a prepared attempt. Call it in the very commit that moves the pipeline to `DEPLOYING`.
+    /// `fenced` is the moment from which no old copy stood in the way.
+    pub fn confirm(&mut self, id: AttemptId, fenced: Timestamp, now: Timestamp) -> Confirmed {
+        let Some(episode) = self.active.as_mut().filter(|episode| episode.number == id.episode)
+        else {
+            return Confirmed::NotPrepared;
+        };
+        let Some(context) = episode.contexts.get_mut(&id.pipeline) else {
+            return Confirmed::NotPrepared;
+        };
+        if id.prepare_seq <= context.confirmed {
+            return Confirmed::AlreadyCounted;
+        }
+        if !context.prepared || id.prepare_seq != context.confirmed + 1 {
+            return Confirmed::NotPrepared;
+        }
+        context.prepared = false;
+        context.confirmed = id.prepare_seq;
+        episode.marks.fenced.get_or_insert(fenced);
+        episode.marks.deployed.get_or_insert(now);
+        if let Some(attempt) = episode.last_attempt(id.pipeline) {
+            attempt.confirmed = Some(now);
+        }
+        let advanced = u64::from(id.prepare_seq) > episode.generation;
+        if advanced {
+            episode.generation = u64::from(id.prepare_seq);
+        }
+        let counts = episode.counts;
+        self.touch();
+        if !(advanced && counts) {
+            return Confirmed::SameGeneration;
+        }
+        let dirty_before = self.is_dirty();
+        self.count(1, now);
+        let dirty_now = self.is_dirty() && !dirty_before;
+        Confirmed::Counted { total: self.recovery_attempt_count, dirty_now }
+    }
+
+    /// Notes why the newest attempt of a pipeline failed before the pipeline had recovered. The first
+    /// cause wins.
+    pub fn attempt_failed(&mut self, pipeline: PipelineId, cause: &str) {
+        let Some(episode) = self.active.as_mut() else { return };
+        if episode.context(pipeline).is_none() {
+            return;
+        }
+        let attempt = episode.last_attempt(pipeline);
+        if let Some(attempt) = attempt.filter(|a| a.confirmed.is_some() && a.cause.is_none()) {
+            attempt.outcome = AttemptOutcome::Failed;
+            attempt.cause = Some(bounded(cause));
+            self.touch();
+        }
+    }
+
+    /// A pipeline runs again, or has finished: its context is consumed, so that a later ordinary failure
+    /// is not counted. The last one completes the episode.
+    pub fn recovered(&mut self, pipeline: PipelineId, now: Timestamp) -> Recovered {
+        let Some(mut episode) = self.active.take() else { return Recovered::NotRecovering };
+        let Some(context) = episode.context(pipeline) else {
+            self.active = Some(episode);
+            return Recovered::NotRecovering;
+        };
+        context.open = false;
+        context.prepared = false;
+        if let Some(attempt) = episode.last_attempt(pipeline)
+            && attempt.confirmed.is_some()
+        {
+            attempt.outcome = AttemptOutcome::Recovered;
+        }
+        self.touch();
+        if episode.open_pipelines().next().is_some() {
+            self.active = Some(episode);
+            return Recovered::Pipeline;
+        }
+        let number = episode.number;
+        episode.marks.recovered = Some(now);
+        episode.close(EpisodeStatus::Completed, now);
+        self.history.push(episode);
+        Recovered::Episode(number)
+    }
+
+    /// Closes the open episode because the job can no longer restore, or ended. Counts stay.
+    pub fn abort(&mut self, reason: &str, now: Timestamp) -> Aborted {
+        let Some(mut episode) = self.active.take() else { return Aborted::Nothing };
+        let number = episode.number;
+        episode.abort_reason = Some(bounded(reason));
+        episode.close(EpisodeStatus::Aborted, now);
+        self.history.push(episode);
+        self.touch();
+        Aborted::Episode(number)
+    }
+
+    /// Says that something was missed for good. The first cause stays.
+    pub fn tracking_lost(&mut self, cause: TrackingLostCause, now: Timestamp) {
+        if self.tracking == Tracking::Complete {
+            self.tracking = Tracking::Lost { since: now, cause };
+            self.touch();
+        }
+    }
+
+    /// Sets the revision past one that the store may have seen, after a refused write.
+    pub fn skip_to_revision(&mut self, revision: LedgerRevision) {
+        self.revision = self.revision.max(revision);
+    }
+
+    fn count(&mut self, attempts: u64, now: Timestamp) {
+        if attempts == 0 {
+            return;
+        }
+        self.recovery_attempt_count += attempts;
+        self.last_counted = Some(now);
+        if self.recovery_attempt_count >= self.threshold {
+            self.dirty_since.get_or_insert(now);
+        }
+    }
+
+    fn touch(&mut self) {
+        self.revision = self.revision.next();
+    }
+
+    /// Grows with every change.
+    pub fn revision(&self) -> LedgerRevision {
+        self.revision
+    }
+
+    /// Attempts that make the job dirty.
+    pub fn threshold(&self) -> u64 {
+        self.threshold
+    }
+
+    /// Whether the threshold was ever reached.
+    pub fn is_dirty(&self) -> bool {
+        self.dirty_since.is_some()
+    }
+
+    /// When it was first reached.
+    pub fn dirty_since(&self) -> Option<Timestamp> {
+        self.dirty_since
+    }
+
+    /// Whether the counts are exact.
+    pub fn tracking(&self) -> &Tracking {
+        &self.tracking
+    }
+
+    /// Job-level deployment attempts that member loss caused.
+    pub fn recovery_attempt_count(&self) -> u64 {
+        self.recovery_attempt_count
+    }
+
+    /// Episodes so far.
+    pub fn episode_count(&self) -> u64 {
+        self.episode_count
+    }
+
+    /// Incidents so far.
+    pub fn incident_count(&self) -> u64 {
+        self.incident_count
+    }
+
+    /// The open episode.
+    pub fn active(&self) -> Option<&Episode> {
+        self.active.as_ref()
+    }
+
+    /// Closed episodes.
+    pub fn history(&self) -> &EpisodeHistory {
+        &self.history
+    }
+
+    /// When the count last grew.
+    pub fn last_counted(&self) -> Option<Timestamp> {
+        self.last_counted
+    }
+
+    /// The newest incident.
+    pub fn last_loss(&self) -> Option<&LastLoss> {
+        self.last_loss.as_ref()
+    }
+
+    /// The newest member event that this ledger has taken in by itself.
+    pub fn watermark(&self) -> MemberEventSeq {
+        self.watermark
+    }
+}
+
+#[cfg(test)]
+#[path = "job_ledger_tests.rs"]
+mod tests;
