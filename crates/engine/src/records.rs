@@ -1,0 +1,275 @@
+//! What is remembered: the records that the store keeps, as the engine thinks of them.
+//!
+//! A record is the engine's own state; nothing is translated on the way to the store, so that memory is
+//! a shadow of it. Bounded: a job's record grows with its task groups, never with its age.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use steadfast_ledger::{Evaluation, JobLedger, Loss};
+use steadfast_model::{
+    AttemptId, ExecutionId, FencingToken, InvalidReason, JobId, JobSpec, JobStatus,
+    LeaveClassification, LedgerRevision, LossCause, MemberEventSeq, MemberUuid, PipelineId,
+    PipelineStatus, TaskGroupId, TaskGroupStatus, Timestamp,
+};
+
+/// Failures kept per pipeline: the first, and the newest.
+pub const MAX_FAILURES: usize = 16;
+
+/// One job that has not ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct JobRecord {
+    /// Which.
+    pub id: JobId,
+    /// What was submitted.
+    pub spec: JobSpec,
+    /// Where it stands.
+    pub status: JobStatus,
+    /// When it was submitted.
+    pub created: Timestamp,
+    /// When it ended.
+    pub finished: Option<Timestamp>,
+    /// The durable wish that it ends; wins over restore.
+    pub cancel_requested: Option<Timestamp>,
+    /// Why it failed.
+    pub error: Option<String>,
+    /// Restores by kind.
+    pub counts: RestoreCounts,
+    /// When its ledger first reached the threshold; kept here too, so that a ledger that is lost takes
+    /// no `DIRTY` with it.
+    pub dirty_since: Option<Timestamp>,
+    /// The revision that its ledger must have; `None` where it has no ledger.
+    pub ledger_revision: Option<LedgerRevision>,
+    /// Its pipelines, by id from 1.
+    pub pipelines: Vec<PipelineRecord>,
+}
+
+/// Restores of a job by what caused them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RestoreCounts {
+    /// A member was lost.
+    pub member_loss: u64,
+    /// The program failed by itself.
+    pub program: u64,
+    /// The ladder ended a container that was still valid.
+    pub ladder: u64,
+    /// A member left as planned.
+    pub planned: u64,
+}
+
+/// A pipeline, the unit of restore.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PipelineRecord {
+    /// From 1 within the job.
+    pub id: PipelineId,
+    /// Where it stands.
+    pub status: PipelineStatus,
+    /// Its deployment, from 1; 0 before the first.
+    pub attempt: u32,
+    /// How often it was restored.
+    pub restores: u32,
+    /// Restores that count towards `job.retry.times`; may be given back by time.
+    pub budget_used: u32,
+    /// The pause before its next deployment.
+    pub not_before: Option<Timestamp>,
+    /// The ledger's attempt that its next deployment confirms, or that its present one confirmed.
+    pub recovery: Option<AttemptId>,
+    /// The moment from which no old copy stood in the way of its next deployment.
+    pub fenced: Option<Timestamp>,
+    /// Since when every task group of its present attempt has been started.
+    pub running_since: Option<Timestamp>,
+    /// The first failure, and the newest.
+    pub failures: Vec<Failure>,
+    /// Its task groups, by id through the whole job.
+    pub task_groups: Vec<TaskGroupRecord>,
+}
+
+/// Why an attempt failed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Failure {
+    /// The attempt.
+    pub attempt: u32,
+    /// When.
+    pub at: Timestamp,
+    /// What kind.
+    pub kind: FailureKind,
+    /// What was seen.
+    pub cause: String,
+}
+
+/// Failures by who is to blame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum FailureKind {
+    /// A member was lost.
+    MemberLoss,
+    /// The program failed by itself.
+    Program,
+    /// The ladder ended a container that was still valid.
+    Ladder,
+}
+
+/// A task group.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TaskGroupRecord {
+    /// From 1 within the job.
+    pub id: TaskGroupId,
+    /// Index into the pipeline's tasks.
+    pub task: u32,
+    /// From 0 within the task.
+    pub index: u32,
+    /// Where it stands.
+    pub status: TaskGroupStatus,
+    /// The highest token that was minted.
+    pub token: FencingToken,
+    /// The container of the present attempt.
+    pub container: Option<ContainerRecord>,
+    /// Containers of earlier attempts that are not proven gone.
+    pub leftovers: Vec<ContainerRecord>,
+    /// Why its last container ended, where that was not success.
+    pub last_error: Option<String>,
+}
+
+/// One container.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ContainerRecord {
+    /// Its execution resource id.
+    pub id: ExecutionId,
+    /// Where it runs.
+    pub member: MemberUuid,
+    /// The attempt that it belongs to.
+    pub attempt: u32,
+    /// Its token.
+    pub token: FencingToken,
+    /// The program's and the wrapper's pid, once reported started.
+    pub started: Option<Pids>,
+    /// Why it is no longer valid.
+    pub revoked: Option<InvalidReason>,
+    /// Its end was reported without proof: only the end of its lease proves it.
+    pub ended_unproven: bool,
+    /// Proven gone. Only a present container of a finished task group stays in the record so.
+    pub gone: bool,
+}
+
+/// The processes of a started container, in the host's numbering.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Pids {
+    /// The program.
+    pub program: u32,
+    /// Its wrapper.
+    pub wrapper: u32,
+}
+
+/// A job that has ended: its last state, with its evaluation frozen. Later member events do not age it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HistoryRecord {
+    /// The job's last state.
+    pub job: JobRecord,
+    /// Its last ledger, if it had one that could be read.
+    pub ledger: Option<JobLedger>,
+    /// What it amounted to; absent in records from before the feature.
+    #[serde(default)]
+    pub evaluation: Option<Evaluation>,
+}
+
+/// A member in the durable table.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct MemberRecord {
+    /// Its identity.
+    pub uuid: MemberUuid,
+    /// Its host's name.
+    pub host: String,
+    /// Where its connection came from; diagnostic only.
+    pub address: String,
+    /// The agent's pid.
+    pub pid: u32,
+    /// Containers that it can hold at once.
+    pub slots: u32,
+    /// What placement can ask for.
+    pub tags: BTreeMap<String, String>,
+    /// The agent's version.
+    pub version: String,
+    /// The agent's feature level.
+    pub feature_level: u32,
+    /// When it registered.
+    pub registered: Timestamp,
+    /// When it was declared lost; it stays in the table for a while after that, to be shown.
+    pub lost: Option<Timestamp>,
+}
+
+/// A member's loss in the cluster's journal: one per lost UUID, durable before any job is touched.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct MemberEvent {
+    /// Strictly increasing.
+    pub seq: MemberEventSeq,
+    /// Whose.
+    pub member: MemberUuid,
+    /// Its address; diagnostic only.
+    pub address: String,
+    /// Whether it was proven to be planned.
+    pub classification: LeaveClassification,
+    /// How it was noticed.
+    pub cause: LossCause,
+    /// What was seen.
+    pub evidence: String,
+    /// The member's last sign of life.
+    pub last_seen: Timestamp,
+    /// When it was declared.
+    pub declared: Timestamp,
+}
+
+impl MemberEvent {
+    /// The event as the ledger wants to hear it.
+    pub fn loss(&self) -> Loss {
+        let Self { seq, member, address, classification, cause, evidence, last_seen, declared } =
+            self.clone();
+        Loss { seq, member, address, classification, cause, evidence, last_seen, declared }
+    }
+}
+
+/// Everything durable, as it was loaded at one revision of the store.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Snapshot {
+    /// The newest member event that was journalled.
+    pub member_event_seq: MemberEventSeq,
+    /// Jobs that have not ended.
+    pub jobs: Vec<JobRecord>,
+    /// Their ledgers; an entry that could not be read is an error text.
+    pub ledgers: BTreeMap<JobId, Result<JobLedger, String>>,
+    /// The table of members.
+    pub members: Vec<MemberRecord>,
+    /// Ended jobs that the history holds, with the time of their end.
+    pub finished: Vec<(JobId, Timestamp)>,
+}
+
+impl JobRecord {
+    /// The pipeline with this id.
+    pub fn pipeline(&self, id: PipelineId) -> Option<&PipelineRecord> {
+        self.pipelines.get((id.get() as usize).checked_sub(1)?)
+    }
+}
+
+impl PipelineRecord {
+    /// Containers of earlier attempts that are not proven gone.
+    pub fn leftovers(&self) -> impl Iterator<Item = &ContainerRecord> {
+        self.task_groups.iter().flat_map(|group| &group.leftovers)
+    }
+
+    /// Keeps a failure within the bound.
+    pub(crate) fn note_failure(&mut self, failure: Failure) {
+        if self.failures.len() == MAX_FAILURES {
+            self.failures.remove(1);
+        }
+        self.failures.push(failure);
+    }
+}
