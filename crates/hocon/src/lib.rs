@@ -1,8 +1,16 @@
 //! A strict HOCON parser with positions.
 
+mod join;
 mod json;
+mod lexer;
+mod limits;
 mod number;
+mod parser;
+mod path;
 mod problem;
+mod resolver;
+mod token;
+mod tree;
 mod value;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,7 +21,7 @@ pub use value::{Kind, Object, Value};
 /// A parsed document whose substitutions are not filled yet.
 #[derive(Debug, Clone)]
 pub struct Document {
-    root: Object,
+    root: tree::Tree,
 }
 
 /// A document with nothing left to fill.
@@ -29,17 +37,20 @@ pub struct Resolved {
 ///
 /// # Errors
 /// All syntax problems that can be told apart, in the order of the text; never an empty list.
-pub fn parse(_text: &[u8]) -> Result<Document, Vec<Problem>> {
-    Ok(Document { root: Object::default() })
+pub fn parse(text: &[u8]) -> Result<Document, Vec<Problem>> {
+    let tokens = lexer::lex(text)?;
+    let root = parser::parse(&tokens)?;
+    Ok(Document { root })
 }
 
 impl Document {
-    /// Fills every substitution from the document itself, else from the variables.
+    /// Fills every substitution: `${path}` from the document itself, else from the variable of that
+    /// name. The environment is never asked.
     ///
     /// # Errors
     /// Every substitution without a value, every cycle, every impossible concatenation, in the order
     /// of the text; never an empty list.
-    pub fn resolve(self, _variables: &BTreeMap<String, String>) -> Result<Resolved, Vec<Problem>> {
-        Ok(Resolved { root: self.root, used: BTreeSet::new() })
+    pub fn resolve(self, variables: &BTreeMap<String, String>) -> Result<Resolved, Vec<Problem>> {
+        resolver::resolve(&self.root, variables)
     }
 }

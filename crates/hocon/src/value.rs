@@ -38,6 +38,17 @@ impl Kind {
             Self::Object(_) => "an object",
         }
     }
+
+    /// A null, boolean, number or string as text in a concatenation, numbers as they were written.
+    pub(crate) fn scalar_text(&self) -> Option<&str> {
+        match self {
+            Self::Null => Some("null"),
+            Self::Bool(true) => Some("true"),
+            Self::Bool(false) => Some("false"),
+            Self::Number(text) | Self::String(text) => Some(text),
+            Self::Array(_) | Self::Object(_) => None,
+        }
+    }
 }
 
 /// A value and its place.
