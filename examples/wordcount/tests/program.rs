@@ -237,6 +237,22 @@ fn a_killed_container_is_taken_up_from_its_last_checkpoint() {
 }
 
 #[test]
+fn a_slow_pace_leaves_no_line_uncommitted() {
+    let scene = Scene::new(b"first\nsecond\n");
+    let coordinator = FakeCoordinator::start("e-1", &[]);
+    // The second line is due in three hours.
+    let mut command = scene.only(&coordinator, "e-1");
+    let child = command.args(["--rate", "0.0001"]).spawn().unwrap();
+    coordinator.wait_for_puts(1);
+    signal(&child, Signal::TERM);
+    assert_eq!(child.wait_with_output().unwrap().status.code(), Some(143));
+    let checkpoint: Value = serde_json::from_slice(&coordinator.checkpoint().unwrap()).unwrap();
+    assert_eq!(checkpoint["counts"], json!({"lines": 1, "words": 1, "bytes": 6}));
+    // All is committed, so there is nothing left for a last checkpoint.
+    assert_eq!(coordinator.puts().len(), 1);
+}
+
+#[test]
 fn a_container_that_is_superseded_stops_and_writes_no_result() {
     let scene = Scene::new(&long_input());
     let coordinator = FakeCoordinator::start("e-1", &[]);
