@@ -2,7 +2,7 @@
 //!
 //! The numbers mean what `wc` means by them: lines are newline characters (so a last line without
 //! one is not counted), words are runs of bytes between the white space of the C locale. Bytes that
-//! are no printable ASCII are part of words, as POSIX has it; a few releases of `wc` leave them out.
+//! are no printable ASCII are part of words, as POSIX has it; some releases of `wc` leave them out.
 
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
