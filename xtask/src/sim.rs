@@ -38,7 +38,11 @@ impl Arguments {
 /// # Errors
 /// When it does not build, or an invariant fails.
 pub fn run(arguments: &Arguments) -> Result<()> {
-    run_command(cargo("run --release --locked -p steadfast-sim --").args(arguments.words()))
+    // By name: the package also has programs that measure.
+    run_command(
+        cargo("run --release --locked -p steadfast-sim --bin steadfast-sim --")
+            .args(arguments.words()),
+    )
 }
 
 #[cfg(test)]
