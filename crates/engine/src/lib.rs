@@ -1,4 +1,33 @@
 //! The decisions: membership, jobs, pipelines, restore, leases.
-pub mod input;
+//!
+//! [`Engine::step`] takes the time and one [`Input`], changes the engine and returns a [`Step`]: what to
+//! remember and what to do then. Nothing else moves time and nothing else changes state, so a whole
+//! cluster can be replayed in a loop, and a term that ends is simply dropped and loaded again.
+//!
+//! The story of a lost member reads through these modules in this order: `membership` notices it,
+//! `member_loss` walks the affected jobs, `pipeline` revokes and deploys again, `containers` knows when
+//! an old copy is gone.
+
+mod agents;
+mod containers;
+mod draft;
+mod engine;
+mod input;
+mod job;
+mod member_loss;
+mod membership;
+mod pipeline;
+mod placement;
 pub mod records;
-pub mod step;
+mod settings;
+mod step;
+mod takeover;
+mod transitions;
+
+pub use engine::{Counters, Engine, MemberView};
+pub use input::{Connection, Input, Reporter, Ticket};
+pub use settings::Settings;
+pub use step::{
+    AgentMessage, Effect, IndexChange, IndexEntry, JobStep, JobWrites, Launch, MemberWrite, Reply,
+    Step,
+};

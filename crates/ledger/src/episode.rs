@@ -12,10 +12,12 @@ use steadfast_model::{
 pub const MAX_INCIDENTS: usize = 16;
 /// Attempts kept per episode; what they amounted to is in the generation.
 pub const MAX_ATTEMPTS: usize = 32;
+/// Pipelines kept per incident: that each is under recovery is known from its context.
+pub(crate) const MAX_PIPELINES: usize = 8;
 /// Task groups kept per incident.
-const MAX_TASK_GROUPS: usize = 8;
+pub(crate) const MAX_TASK_GROUPS: usize = 8;
 /// Bytes kept of any text that somebody else wrote: an address, evidence, a cause.
-const MAX_TEXT_BYTES: usize = 200;
+pub(crate) const MAX_TEXT_BYTES: usize = 200;
 
 /// What is known about one member's loss. Handed to [`crate::JobLedger::member_lost`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,8 +58,10 @@ pub struct Incident {
     pub evidence: String,
     /// When it was declared.
     pub declared: Timestamp,
-    /// Pipelines that it affected.
+    /// A sample of the pipelines that it affected.
     pub pipelines: Vec<PipelineId>,
+    /// How many pipelines it affected.
+    pub pipeline_count: u64,
     /// A sample of the task groups that ran there.
     pub task_groups: Vec<TaskGroupId>,
     /// How many task groups ran there.
@@ -65,11 +69,7 @@ pub struct Incident {
 }
 
 impl Incident {
-    pub(crate) fn new(
-        loss: &Loss,
-        pipelines: Vec<PipelineId>,
-        task_groups: &[TaskGroupId],
-    ) -> Self {
+    pub(crate) fn new(loss: &Loss, affected: &[PipelineId], task_groups: &[TaskGroupId]) -> Self {
         Self {
             seq: loss.seq,
             member: loss.member,
@@ -78,7 +78,8 @@ impl Incident {
             cause: loss.cause,
             evidence: bounded(&loss.evidence),
             declared: loss.declared,
-            pipelines,
+            pipelines: affected.iter().copied().take(MAX_PIPELINES).collect(),
+            pipeline_count: affected.len() as u64,
             task_groups: task_groups.iter().copied().take(MAX_TASK_GROUPS).collect(),
             task_group_count: task_groups.len() as u64,
         }
@@ -213,9 +214,9 @@ impl Episode {
         self.contexts.iter().filter(|(_, context)| context.open).map(|(pipeline, _)| *pipeline)
     }
 
-    pub(crate) fn add_incident(&mut self, incident: Incident) {
+    pub(crate) fn add_incident(&mut self, incident: Incident, affected: &[PipelineId]) {
         self.incident_count += 1;
-        for pipeline in &incident.pipelines {
+        for pipeline in affected {
             self.contexts.entry(*pipeline).or_default().open = true;
         }
         if self.incidents.len() < MAX_INCIDENTS {
@@ -250,11 +251,12 @@ impl Episode {
     }
 }
 
-/// A text cut to the stated size at a character's border.
+/// A text cut to the stated size at a character's border, on one line and without control characters:
+/// JSON would write six bytes for one, and a terminal would obey them.
 pub(crate) fn bounded(text: &str) -> String {
     let mut end = text.len().min(MAX_TEXT_BYTES);
     while !text.is_char_boundary(end) {
         end -= 1;
     }
-    text[..end].to_owned()
+    text[..end].replace(char::is_control, " ")
 }

@@ -74,12 +74,14 @@ pub enum Confirmed {
         /// Whether the job became dirty at this moment.
         dirty_now: bool,
     },
-    /// A first deployment of this attempt that another pipeline's had been counted for already, or that
-    /// belongs to an episode whose incidents were all planned.
+    /// Its first confirmation, but no new generation, since another pipeline had come as far; or the
+    /// episode is excluded, since all of its incidents were planned.
     SameGeneration,
-    /// This very attempt was confirmed before.
+    /// This very attempt was confirmed before, in the episode that is open.
     AlreadyCounted,
-    /// No such attempt was prepared.
+    /// No such attempt waits: it was never prepared, its pipeline recovered without it, or its episode
+    /// has closed. (Of a closed episode the ledger does not keep who was confirmed: nothing can come of
+    /// it any more.)
     NotPrepared,
 }
 
@@ -172,7 +174,7 @@ impl JobLedger {
             address: bounded(&loss.address),
             classification: loss.classification,
         });
-        episode.add_incident(Incident::new(loss, affected.to_vec(), task_groups));
+        episode.add_incident(Incident::new(loss, affected, task_groups), affected);
         let number = episode.number;
         if loss.classification == LeaveClassification::Unclassified && !episode.counts {
             // What the episode has deployed so far was excluded as planned; now it counts, once.
@@ -210,7 +212,7 @@ impl JobLedger {
         let Some(context) = episode.contexts.get_mut(&id.pipeline) else {
             return Confirmed::NotPrepared;
         };
-        if id.prepare_seq <= context.confirmed {
+        if (1..=context.confirmed).contains(&id.prepare_seq) {
             return Confirmed::AlreadyCounted;
         }
         if !context.prepared || id.prepare_seq != context.confirmed + 1 {
@@ -246,7 +248,9 @@ impl JobLedger {
             return;
         }
         let attempt = episode.last_attempt(pipeline);
-        if let Some(attempt) = attempt.filter(|a| a.confirmed.is_some() && a.cause.is_none()) {
+        if let Some(attempt) =
+            attempt.filter(|a| a.confirmed.is_some() && a.outcome == AttemptOutcome::Pending)
+        {
             attempt.outcome = AttemptOutcome::Failed;
             attempt.cause = Some(bounded(cause));
             self.touch();

@@ -18,6 +18,7 @@ mod episode;
 mod evaluation;
 mod history;
 mod job_ledger;
+mod stored_size;
 
 pub use episode::{
     Attempt, AttemptOutcome, Episode, EpisodeStatus, Incident, Loss, MAX_ATTEMPTS, MAX_INCIDENTS,
@@ -28,3 +29,4 @@ pub use history::EpisodeHistory;
 pub use job_ledger::{
     Aborted, Confirmed, JobLedger, LastLoss, MemberLost, Recovered, Tracking, TrackingLostCause,
 };
+pub use stored_size::max_stored_bytes;

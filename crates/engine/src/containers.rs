@@ -1,0 +1,355 @@
+//! Containers: what is reported about them, and when an old copy no longer stands in the way.
+
+use std::collections::BTreeMap;
+
+use steadfast_model::{
+    ContainerEvent, ExecutionId, InvalidReason, JobId, MemberUuid, Outcome, PipelineId,
+    PipelineStatus, Proof, TaskGroupId, TaskGroupStatus, Timestamp,
+};
+
+use crate::draft::Draft;
+use crate::engine::{Engine, Job};
+use crate::input::Reporter;
+use crate::records::{ContainerRecord, FailureKind, Pids, PipelineRecord, TaskGroupRecord};
+use crate::step::{AgentMessage, Effect, IndexChange, IndexEntry, Reply};
+
+/// What is known of the last "yes" that a container was given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// It is valid; the index answers it.
+    Live,
+    /// It was revoked; the index has yet to tell.
+    Awaited,
+    /// The index told: its last answer, or that it never had one and so can never have started.
+    Told(Option<Timestamp>),
+}
+
+/// Where a container belongs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Container {
+    pub job: JobId,
+    pub pipeline: PipelineId,
+    pub group: TaskGroupId,
+    pub member: MemberUuid,
+    pub answer: Answer,
+}
+
+/// Every container that is not proven gone.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Containers {
+    made: u64,
+    by_id: BTreeMap<ExecutionId, Container>,
+}
+
+impl Containers {
+    pub fn next_number(&mut self) -> u64 {
+        self.made += 1;
+        self.made
+    }
+
+    pub fn get(&self, execution: ExecutionId) -> Option<Container> {
+        self.by_id.get(&execution).copied()
+    }
+
+    pub fn insert(&mut self, execution: ExecutionId, container: Container) {
+        self.by_id.insert(execution, container);
+    }
+
+    pub fn set_answer(&mut self, execution: ExecutionId, answer: Answer) {
+        if let Some(container) = self.by_id.get_mut(&execution) {
+            container.answer = answer;
+        }
+    }
+
+    pub fn remove(&mut self, execution: ExecutionId) -> Option<Container> {
+        self.by_id.remove(&execution)
+    }
+}
+
+/// Why an old copy still stands in the way of its replacement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Obstacle {
+    /// The index has yet to tell its last answer.
+    LastAnswer,
+    /// Its member is present and has yet to prove its end. Asked again at this moment.
+    Proof { again: Timestamp },
+    /// Nobody can prove its end; its lease is over at this moment.
+    Lease { until: Timestamp },
+}
+
+impl Job {
+    pub(crate) fn pipeline(&mut self, id: PipelineId) -> Option<&mut PipelineRecord> {
+        self.record.pipelines.get_mut((id.get() as usize).checked_sub(1)?)
+    }
+}
+
+impl PipelineRecord {
+    pub(crate) fn group(&mut self, id: TaskGroupId) -> Option<&mut TaskGroupRecord> {
+        let first = self.task_groups.first()?.id.get();
+        self.task_groups.get_mut(id.get().checked_sub(first)? as usize)
+    }
+}
+
+impl ContainerRecord {
+    pub(crate) fn entry(&self, job: &crate::records::JobRecord, group: TaskGroupId) -> IndexEntry {
+        IndexEntry {
+            job: job.id,
+            task_group: group,
+            token: self.token,
+            lease: job.spec.container.lease,
+            assumed_answer: None,
+            started: self.started.is_some(),
+        }
+    }
+}
+
+impl Engine {
+    pub(crate) fn container_event(
+        &mut self,
+        execution: ExecutionId,
+        event: ContainerEvent,
+        reporter: Reporter,
+        d: &mut Draft,
+    ) {
+        let job = self.containers.get(execution).map(|container| container.job);
+        let ended = matches!(event, ContainerEvent::Ended { .. });
+        self.note_event(execution, event, d);
+        if !ended {
+            return;
+        }
+        let effect = match reporter {
+            Reporter::Agent(_, connection) => {
+                Effect::Send(connection, AgentMessage::Acknowledge(execution))
+            }
+            Reporter::Wrapper(Some(ticket)) => Effect::Reply(ticket, Reply::EndNoted),
+            Reporter::Wrapper(None) => return,
+        };
+        // The acknowledgement says "durable", so it belongs to the commit of what it acknowledges.
+        match job.filter(|job| d.jobs.contains_key(job)) {
+            Some(job) => d.job(job).effects.push(effect),
+            None => d.step.effects.push(effect),
+        }
+    }
+
+    /// Takes in what is said about a container. An id that is not a present one, or news that is not
+    /// new, changes nothing but a counter: a report of an earlier attempt can neither fail, finish nor
+    /// free what a later one holds.
+    pub(crate) fn note_event(
+        &mut self,
+        execution: ExecutionId,
+        event: ContainerEvent,
+        d: &mut Draft,
+    ) {
+        let Some(container) = self.containers.get(execution) else {
+            self.counters.redundant_notifications += 1;
+            return;
+        };
+        match event {
+            ContainerEvent::Started { pid, wrapper_pid } => {
+                self.note_started(
+                    execution,
+                    container,
+                    Pids { program: pid, wrapper: wrapper_pid },
+                    d,
+                );
+            }
+            ContainerEvent::Ended { outcome, proof } if container.answer == Answer::Live => {
+                self.note_end_of_live(execution, container, outcome, proof, d);
+            }
+            ContainerEvent::Ended { proof, .. } => {
+                self.note_end_of_revoked(execution, container, proof, d);
+            }
+        }
+    }
+
+    fn note_started(&mut self, execution: ExecutionId, at: Container, pids: Pids, d: &mut Draft) {
+        let Some(job) = self.jobs.get_mut(&at.job) else { return };
+        let Some(group) = job.pipeline(at.pipeline).and_then(|p| p.group(at.group)) else { return };
+        let present = group.container.as_mut().filter(|container| container.id == execution);
+        let Some(container) = present.filter(|container| container.started.is_none()) else {
+            self.counters.redundant_notifications += 1;
+            return;
+        };
+        container.started = Some(pids);
+        group.enter(TaskGroupStatus::Running);
+        d.job(at.job);
+        self.advance(at.job, at.pipeline, d);
+    }
+
+    fn note_end_of_live(
+        &mut self,
+        execution: ExecutionId,
+        at: Container,
+        outcome: Option<Outcome>,
+        proof: Option<Proof>,
+        d: &mut Draft,
+    ) {
+        let Some(job) = self.jobs.get_mut(&at.job) else { return };
+        let Some(group) = job.pipeline(at.pipeline).and_then(|p| p.group(at.group)) else { return };
+        let Some(container) = group.container.as_mut() else { return };
+        let succeeded = proof.is_some() && outcome == Some(Outcome::Exited { code: 0 });
+        if proof.is_some() {
+            container.gone = true;
+        } else {
+            container.ended_unproven = true;
+        }
+        if succeeded {
+            if group.status == TaskGroupStatus::Deploying {
+                group.enter(TaskGroupStatus::Running);
+            }
+            group.enter(TaskGroupStatus::Finished);
+            group.last_error = None;
+        } else {
+            group.enter(TaskGroupStatus::Failing);
+            group.last_error = Some(describe(outcome.as_ref()));
+        }
+        d.job(at.job);
+        if proof.is_some() {
+            self.forget_container(execution, d);
+        }
+        if succeeded {
+            self.advance(at.job, at.pipeline, d);
+        } else {
+            let kind = match outcome {
+                Some(Outcome::Ended { .. }) => FailureKind::Ladder,
+                _ => FailureKind::Program,
+            };
+            let cause = format!("task group {}: {}", at.group, describe(outcome.as_ref()));
+            self.fail_pipeline(at.job, at.pipeline, kind, &cause, d);
+        }
+    }
+
+    /// A report for a container that is no longer valid proves its end and nothing else.
+    fn note_end_of_revoked(
+        &mut self,
+        execution: ExecutionId,
+        at: Container,
+        proof: Option<Proof>,
+        d: &mut Draft,
+    ) {
+        if proof.is_some() {
+            self.remove_leftover(execution, at, d);
+            d.job(at.job);
+        } else if let Some(leftover) = self.leftover(execution, at)
+            && !leftover.ended_unproven
+        {
+            leftover.ended_unproven = true;
+            d.job(at.job);
+        } else {
+            self.counters.redundant_notifications += 1;
+        }
+        self.advance(at.job, at.pipeline, d);
+    }
+
+    fn leftover(&mut self, execution: ExecutionId, at: Container) -> Option<&mut ContainerRecord> {
+        let group = self.jobs.get_mut(&at.job)?.pipeline(at.pipeline)?.group(at.group)?;
+        group.leftovers.iter_mut().find(|container| container.id == execution)
+    }
+
+    pub(crate) fn remove_leftover(&mut self, execution: ExecutionId, at: Container, d: &mut Draft) {
+        if let Some(job) = self.jobs.get_mut(&at.job)
+            && let Some(group) = job.pipeline(at.pipeline).and_then(|p| p.group(at.group))
+        {
+            group.leftovers.retain(|container| container.id != execution);
+        }
+        self.forget_container(execution, d);
+    }
+
+    /// Gives back what a container held: accepting its end and freeing its slot are one decision.
+    pub(crate) fn forget_container(&mut self, execution: ExecutionId, d: &mut Draft) {
+        let Some(container) = self.containers.remove(execution) else { return };
+        if let Some(member) = self.members.get_mut(container.member) {
+            member.containers.remove(&execution);
+        }
+        d.job(container.job).index.push(IndexChange::Remove(execution));
+        self.place_again = true;
+    }
+
+    /// The validity index has told the last answers of what was revoked.
+    pub(crate) fn last_answers(
+        &mut self,
+        answers: &[(ExecutionId, Option<Timestamp>)],
+        d: &mut Draft,
+    ) {
+        for (execution, last) in answers {
+            let Some(container) = self.containers.get(*execution) else { continue };
+            if container.answer == Answer::Awaited {
+                self.containers.set_answer(*execution, Answer::Told(*last));
+                self.advance(container.job, container.pipeline, d);
+            }
+        }
+    }
+
+    /// Makes a present container invalid: frozen before the commit, refused after it, and told to stop
+    /// where its agent can be reached.
+    pub(crate) fn revoke(&mut self, execution: ExecutionId, reason: InvalidReason, d: &mut Draft) {
+        let Some(at) = self.containers.get(execution) else { return };
+        let Some(job) = self.jobs.get_mut(&at.job) else { return };
+        let lease = job.record.spec.container.lease;
+        let Some(group) = job.pipeline(at.pipeline).and_then(|p| p.group(at.group)) else { return };
+        let Some(mut container) = group.container.take_if(|container| container.id == execution)
+        else {
+            return;
+        };
+        container.revoked = Some(reason);
+        group.leftovers.push(container.clone());
+        let entry = container.entry(&job.record, at.group);
+        self.containers.set_answer(execution, Answer::Awaited);
+        d.freeze(execution);
+        let connection = self.members.get(at.member).and_then(|member| member.connection());
+        let draft = d.job(at.job);
+        draft.index.push(IndexChange::Invalid(execution, reason, entry));
+        if let Some(connection) = connection.filter(|_| reason != InvalidReason::MemberLost) {
+            let grace_ms = lease.grace_ms;
+            let stop = AgentMessage::Stop { execution, reason, grace_ms };
+            draft.effects.push(Effect::Send(connection, stop));
+        }
+    }
+
+    /// Why a revoked container still stands in the way, or `None` when it does not: its lease is over
+    /// where nobody can prove its end, or it never had a "yes", or the job gave up the promise.
+    pub(crate) fn obstacle(&self, leftover: &ContainerRecord, now: Timestamp) -> Option<Obstacle> {
+        let at = self.containers.get(leftover.id)?;
+        let spec = &self.jobs.get(&at.job)?.record.spec.container;
+        if !spec.validator_enabled {
+            return None;
+        }
+        let last = match at.answer {
+            Answer::Live | Answer::Awaited => return Some(Obstacle::LastAnswer),
+            Answer::Told(None) => return None,
+            Answer::Told(Some(last)) => last,
+        };
+        let until = last + spec.lease.replace_after_ms();
+        if self.members.is_present(at.member) && !leftover.ended_unproven {
+            // A healthy agent that has not proved the end outranks a lease that has run out.
+            let mut again = until;
+            while again <= now {
+                again = again + spec.lease.lease_ms;
+            }
+            return Some(Obstacle::Proof { again });
+        }
+        (now < until).then_some(Obstacle::Lease { until })
+    }
+
+    /// Whether every task group of the pipeline's present attempt has been started, or has finished.
+    pub(crate) fn all_started(pipeline: &PipelineRecord) -> bool {
+        pipeline.status == PipelineStatus::Deploying
+            && pipeline.task_groups.iter().all(|group| {
+                matches!(group.status, TaskGroupStatus::Running | TaskGroupStatus::Finished)
+            })
+    }
+}
+
+/// An end in words.
+fn describe(outcome: Option<&Outcome>) -> String {
+    match outcome {
+        None => "the container ended and nobody saw how".to_owned(),
+        Some(Outcome::Exited { code }) => format!("the program exited with code {code}"),
+        Some(Outcome::Signaled { signal }) => format!("signal {signal} ended the program"),
+        Some(Outcome::Ended { why, killed }) => {
+            let how = if *killed { "killed" } else { "stopped" };
+            format!("the container was {how} by its validator: {why:?}")
+        }
+        Some(Outcome::NotStarted { error }) => format!("the program was not started: {error}"),
+    }
+}

@@ -1,0 +1,238 @@
+//! The engine's state and the one way to change it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use steadfast_ledger::{JobLedger, Watermarks, evaluate};
+use steadfast_model::{
+    ExecutionId, JobId, MemberEventSeq, MemberStatus, MemberUuid, PipelineId, TermNonce, Timestamp,
+};
+
+use crate::containers::Containers;
+use crate::draft::Draft;
+use crate::input::Input;
+use crate::membership::Members;
+use crate::records::{HistoryRecord, JobRecord, MemberRecord};
+use crate::settings::Settings;
+use crate::step::{JobStep, JobWrites, MemberWrite, Step};
+
+/// One job in memory.
+#[derive(Clone, Debug)]
+pub(crate) struct Job {
+    pub record: JobRecord,
+    pub ledger: Ledger,
+}
+
+/// A job's ledger, as far as there is one.
+#[derive(Clone, Debug)]
+pub(crate) enum Ledger {
+    /// Not asked for.
+    Off,
+    /// Kept.
+    Kept(Box<JobLedger>),
+    /// Asked for, and the stored one could not be read: `UNKNOWN` for good.
+    Unreadable,
+}
+
+impl Ledger {
+    pub fn kept(&self) -> Option<&JobLedger> {
+        match self {
+            Self::Kept(ledger) => Some(ledger),
+            Self::Off | Self::Unreadable => None,
+        }
+    }
+
+    pub fn kept_mut(&mut self) -> Option<&mut JobLedger> {
+        match self {
+            Self::Kept(ledger) => Some(ledger),
+            Self::Off | Self::Unreadable => None,
+        }
+    }
+}
+
+/// Things worth a metric that change no state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Reports about containers that are not the present ones, or that were known already.
+    pub redundant_notifications: u64,
+}
+
+/// A member as the engine sees it now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemberView {
+    /// Its durable record.
+    pub record: MemberRecord,
+    /// How it stands.
+    pub status: MemberStatus,
+    /// Slots that are taken, old copies that are not proven gone included.
+    pub used_slots: u32,
+    /// When it was last heard.
+    pub last_seen: Timestamp,
+}
+
+/// The pure core of a coordinator's term.
+#[derive(Clone, Debug)]
+pub struct Engine {
+    pub(crate) settings: Settings,
+    pub(crate) nonce: TermNonce,
+    pub(crate) jobs_made: u64,
+    pub(crate) seq: MemberEventSeq,
+    pub(crate) jobs: BTreeMap<JobId, Job>,
+    pub(crate) members: Members,
+    pub(crate) containers: Containers,
+    /// Pipelines that lack nothing but slots, oldest job first.
+    pub(crate) ready: BTreeSet<(Timestamp, JobId, PipelineId)>,
+    /// Whether slots came free, or a pipeline became ready, since the last placement.
+    pub(crate) place_again: bool,
+    pub(crate) alarms: BTreeMap<Timestamp, BTreeSet<(JobId, PipelineId)>>,
+    pub(crate) finished: BTreeSet<(Timestamp, JobId)>,
+    pub(crate) counters: Counters,
+}
+
+impl Engine {
+    /// Takes one input at `now` and says what to remember and what to do. An earlier `now` than the last
+    /// one counts as the last one.
+    pub fn step(&mut self, now: Timestamp, input: Input) -> Step {
+        let mut draft = Draft::new(self.members.advance(now));
+        let d = &mut draft;
+        match input {
+            Input::TookOver => self.took_over(d),
+            Input::Deadline => {}
+            Input::Submit { ticket, spec } => self.submit(ticket, *spec, d),
+            Input::Stop { ticket, job } => self.stop(ticket, job, d),
+            Input::Hello { connection, member, welcomed, containers } => {
+                self.hello(connection, *member, welcomed, &containers, d);
+            }
+            Input::Heard { member, connection } => {
+                let _ = self.members.heard(member, connection, d.now);
+            }
+            Input::Disconnected { member, connection, by_us } => {
+                let _ = self.members.disconnect(member, connection, by_us);
+            }
+            Input::Leaving { member, connection } => self.leaving(member, connection, d),
+            Input::Container { execution, event, reporter } => {
+                self.container_event(execution, event, reporter, d);
+            }
+            Input::LastAnswers(answers) => self.last_answers(&answers, d),
+            Input::LedgerRefused { job } => self.ledger_refused(job, d),
+        }
+        self.look_at_the_clock(d);
+        self.place_ready(d);
+        self.conclude(draft)
+    }
+
+    /// When the engine wants to be stepped with [`Input::Deadline`] at the latest.
+    pub fn next_deadline(&self) -> Option<Timestamp> {
+        let alarm = self.alarms.keys().next().copied();
+        [alarm, self.members.next_deadline()].into_iter().flatten().min()
+    }
+
+    /// Whatever the input was, what time has brought about is seen to in the same step. One member is
+    /// declared lost a step; where more are due, `next_deadline` lies in the past.
+    fn look_at_the_clock(&mut self, d: &mut Draft) {
+        if d.step.member_event.is_none()
+            && let Some(due) = self.members.due()
+        {
+            self.declare_lost(due.member, due.cause, due.evidence, d);
+        }
+        self.apply_holds(d);
+        for member in self.members.to_unlist(d.now) {
+            self.members.remove(member);
+            d.step.members.push(MemberWrite::Remove(member));
+        }
+        while let Some(entry) = self.alarms.first_entry() {
+            if *entry.key() > d.now {
+                break;
+            }
+            for (job, pipeline) in entry.remove() {
+                self.advance(job, pipeline, d);
+            }
+        }
+    }
+
+    /// Asks for [`Engine::advance`] of a pipeline at a moment.
+    pub(crate) fn alarm(&mut self, at: Timestamp, job: JobId, pipeline: PipelineId) {
+        self.alarms.entry(at).or_default().insert((job, pipeline));
+    }
+
+    fn conclude(&mut self, draft: Draft) -> Step {
+        let Draft { now: _, mut step, jobs } = draft;
+        for (id, touched) in jobs {
+            let mut writes = JobWrites { tokens: touched.tokens, ..JobWrites::default() };
+            if let Some(ended) = touched.ended {
+                writes.ended = Some(ended);
+            } else if let Some(job) = self.jobs.get_mut(&id) {
+                let ledger = job.ledger.kept();
+                if ledger.map(JobLedger::revision) != job.record.ledger_revision
+                    && let Some(ledger) = ledger
+                {
+                    job.record.ledger_revision = Some(ledger.revision());
+                    job.record.dirty_since = job.record.dirty_since.or(ledger.dirty_since());
+                    writes.ledger = Some(Arc::new(ledger.clone()));
+                }
+                writes.record = Some(Arc::new(job.record.clone()));
+            }
+            step.jobs.push(JobStep {
+                job: id,
+                writes,
+                index: touched.index,
+                effects: touched.effects,
+            });
+        }
+        step
+    }
+
+    /// Turns a job that has ended into history.
+    pub(crate) fn archive(&mut self, id: JobId, d: &mut Draft) {
+        let Some(mut job) = self.jobs.remove(&id) else { return };
+        if let Some(ledger) = job.ledger.kept() {
+            job.record.ledger_revision = Some(ledger.revision());
+            job.record.dirty_since = job.record.dirty_since.or(ledger.dirty_since());
+        }
+        let evaluation = evaluate(
+            job.record.spec.tracking_threshold(),
+            job.record.dirty_since.is_some(),
+            job.ledger.kept(),
+            self.watermarks(),
+        );
+        let finished = job.record.finished.unwrap_or(d.now);
+        let ledger = job.ledger.kept().cloned();
+        let history = HistoryRecord { job: job.record, ledger, evaluation: Some(evaluation) };
+        d.job(id).ended = Some(Arc::new(history));
+        self.finished.insert((finished, id));
+        while self.finished.len() > self.settings.finished_jobs {
+            let oldest = self.finished.pop_first();
+            d.step.forgotten.extend(oldest.map(|(_, job)| job));
+        }
+    }
+
+    /// How far the journal goes. All of a step is one transaction, so every job is processed up to it.
+    pub fn watermarks(&self) -> Watermarks {
+        Watermarks { cluster: self.seq, processed: self.seq }
+    }
+
+    /// Every job that has not ended, with its ledger.
+    pub fn jobs(&self) -> impl Iterator<Item = (&JobRecord, Option<&JobLedger>)> {
+        self.jobs.values().map(|job| (&job.record, job.ledger.kept()))
+    }
+
+    /// Every member of the table, in order of UUID.
+    pub fn member_views(&self) -> impl Iterator<Item = MemberView> {
+        self.members.iter().map(|member| MemberView {
+            record: member.record.clone(),
+            status: self.members.status(member),
+            used_slots: u32::try_from(member.containers.len()).unwrap_or(u32::MAX),
+            last_seen: member.last_seen,
+        })
+    }
+
+    /// Things worth a metric.
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// The member on which a container runs, or may still run.
+    pub fn member_of(&self, execution: ExecutionId) -> Option<MemberUuid> {
+        self.containers.get(execution).map(|container| container.member)
+    }
+}

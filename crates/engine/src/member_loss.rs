@@ -1,0 +1,100 @@
+//! The walk over the jobs that a member's loss affects.
+//!
+//! It reads like the first seed's "Current recovery path", with the ledger's verbs in their places: for
+//! each job that has containers there, the incident is registered before a task group is failed; then
+//! the task groups fail and the pipeline restores within its limit with its attempt prepared, or the
+//! episode is aborted and the job fails. The cost follows the affected jobs, not all of them.
+
+use std::collections::BTreeMap;
+
+use steadfast_model::{
+    JobId, LeaveClassification, LossCause, MemberUuid, PipelineId, TaskGroupId, TaskGroupStatus,
+};
+
+use crate::containers::Answer;
+use crate::draft::Draft;
+use crate::engine::Engine;
+use crate::records::{FailureKind, MemberEvent};
+use crate::step::MemberWrite;
+
+/// What one job has on the lost member.
+#[derive(Default)]
+struct Stake {
+    /// Task groups whose present container is there, by pipeline.
+    present: BTreeMap<PipelineId, Vec<TaskGroupId>>,
+    /// Pipelines that wait for the end of an old copy there.
+    waiting: Vec<PipelineId>,
+}
+
+impl Engine {
+    /// Declares a member lost: one event in the journal, then each job that has something there.
+    pub(crate) fn declare_lost(
+        &mut self,
+        uuid: MemberUuid,
+        cause: LossCause,
+        evidence: String,
+        d: &mut Draft,
+    ) {
+        let Some(member) = self.members.get_mut(uuid) else { return };
+        member.record.lost = Some(d.now);
+        self.seq = self.seq.next();
+        let event = MemberEvent {
+            seq: self.seq,
+            member: uuid,
+            address: member.record.address.clone(),
+            classification: LeaveClassification::Unclassified,
+            cause,
+            evidence,
+            last_seen: member.last_seen,
+            declared: d.now,
+        };
+        d.step.members.push(MemberWrite::Put(member.record.clone()));
+        d.step.member_event = Some(event.clone());
+        for (job, stake) in self.stakes_on(uuid) {
+            self.lose_for_job(job, &stake, &event, d);
+        }
+    }
+
+    fn stakes_on(&self, uuid: MemberUuid) -> BTreeMap<JobId, Stake> {
+        let mut stakes: BTreeMap<JobId, Stake> = BTreeMap::new();
+        let Some(member) = self.members.get(uuid) else { return stakes };
+        for execution in &member.containers {
+            let Some(at) = self.containers.get(*execution) else { continue };
+            let stake = stakes.entry(at.job).or_default();
+            if at.answer == Answer::Live {
+                stake.present.entry(at.pipeline).or_default().push(at.group);
+            } else if !stake.waiting.contains(&at.pipeline) {
+                stake.waiting.push(at.pipeline);
+            }
+        }
+        stakes
+    }
+
+    fn lose_for_job(&mut self, id: JobId, stake: &Stake, event: &MemberEvent, d: &mut Draft) {
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        if let Some(ledger) = job.ledger.kept_mut() {
+            let affected: Vec<PipelineId> = stake.present.keys().copied().collect();
+            let groups: Vec<TaskGroupId> = stake.present.values().flatten().copied().collect();
+            if !affected.is_empty() {
+                let _ = ledger.member_lost(&event.loss(), &affected, &groups);
+            }
+        }
+        let cause = format!("member {} was lost: {}", event.member, event.evidence);
+        for (pipeline_id, groups) in &stake.present {
+            let Some(pipeline) = self.jobs.get_mut(&id).and_then(|job| job.pipeline(*pipeline_id))
+            else {
+                continue;
+            };
+            for group in groups {
+                if let Some(group) = pipeline.group(*group) {
+                    group.enter(TaskGroupStatus::Failing);
+                    group.last_error = Some(cause.clone());
+                }
+            }
+            self.fail_pipeline(id, *pipeline_id, FailureKind::MemberLoss, &cause, d);
+        }
+        for pipeline in &stake.waiting {
+            self.advance(id, *pipeline, d);
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! What an operator can set of the engine's behaviour. Durations are milliseconds of listening time.
+
+/// The engine's settings, with the defaults of the design.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// `member.timeout.ms`: a member that is silent for this long is lost.
+    pub member_timeout_ms: u64,
+    /// `member.reconnect.grace.ms`: a member whose connection closed may come back within this time.
+    pub reconnect_grace_ms: u64,
+    /// `engine.dirty-task.event-history-size`: episodes kept per job.
+    pub event_history_size: usize,
+    /// How long a lost member stays listed.
+    pub lost_listed_ms: u64,
+    /// Ended jobs that the history keeps.
+    pub finished_jobs: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            member_timeout_ms: 5_000,
+            reconnect_grace_ms: 300,
+            event_history_size: 10,
+            lost_listed_ms: 600_000,
+            finished_jobs: 10_000,
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! The beginning of a term: what was loaded is put into memory, then reconciled before anything is
+//! scheduled. Nothing that still runs is restarted.
+//!
+//! A new leader has seen no answers, so for every container it assumes one at the moment it took over:
+//! no earlier leader can have given a later one. That is the takeover rest.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use steadfast_ledger::{Confirmed, JobLedger, TrackingLostCause};
+use steadfast_model::{
+    ExecutionId, JobId, JobStatus, PipelineId, PipelineStatus, TermNonce, Timestamp,
+};
+
+use crate::containers::{Answer, Container, Containers};
+use crate::draft::Draft;
+use crate::engine::{Counters, Engine, Job, Ledger};
+use crate::membership::Members;
+use crate::records::{JobRecord, Snapshot};
+use crate::settings::Settings;
+use crate::step::IndexChange;
+
+impl Engine {
+    /// The engine of a new term. `nonce` is random and used for no other term; `now` is when the term
+    /// began. The first step must be [`crate::Input::TookOver`].
+    pub fn load(snapshot: Snapshot, settings: Settings, nonce: TermNonce, now: Timestamp) -> Self {
+        let Snapshot { member_event_seq, jobs, mut ledgers, members, finished } = snapshot;
+        let members = Members::new(members, &settings, now);
+        let mut engine = Self {
+            settings,
+            nonce,
+            jobs_made: 0,
+            seq: member_event_seq,
+            jobs: BTreeMap::new(),
+            members,
+            containers: Containers::default(),
+            ready: BTreeSet::new(),
+            place_again: true,
+            alarms: BTreeMap::new(),
+            finished: finished.into_iter().map(|(job, at)| (at, job)).collect(),
+            counters: Counters::default(),
+        };
+        for mut record in jobs {
+            let ledger = match (record.spec.tracking_threshold(), ledgers.remove(&record.id)) {
+                (None, _) => Ledger::Off,
+                (Some(_), Some(Ok(ledger))) => Ledger::Kept(Box::new(ledger)),
+                (Some(_), Some(Err(_)) | None) => Ledger::Unreadable,
+            };
+            let pause_ms = record.spec.retry.interval_seconds * 1_000;
+            for pipeline in &mut record.pipelines {
+                // The clocks of two terms may differ: a pause is never longer than it was meant to be.
+                pipeline.not_before = pipeline.not_before.map(|at| at.min(now + pause_ms));
+            }
+            engine.adopt(&record, now);
+            engine.jobs.insert(record.id, Job { record, ledger });
+        }
+        engine
+    }
+
+    fn adopt(&mut self, job: &JobRecord, now: Timestamp) {
+        for pipeline in &job.pipelines {
+            for group in &pipeline.task_groups {
+                let present = group.container.iter().filter(|container| !container.gone);
+                let present = present.map(|container| (container, Answer::Live));
+                let old = group.leftovers.iter().map(|old| (old, Answer::Told(Some(now))));
+                for (container, answer) in present.chain(old) {
+                    let at = Container {
+                        job: job.id,
+                        pipeline: pipeline.id,
+                        group: group.id,
+                        member: container.member,
+                        answer,
+                    };
+                    self.containers.insert(container.id, at);
+                    if let Some(member) = self.members.get_mut(container.member) {
+                        member.containers.insert(container.id);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Reconciles ledgers with pipelines, fills the validity index, and moves on what had been waiting.
+    pub(crate) fn took_over(&mut self, d: &mut Draft) {
+        let jobs: Vec<JobId> = self.jobs.keys().copied().collect();
+        for id in jobs {
+            self.reconcile_ledger(id, d);
+            self.fill_index(id, d);
+            let Some(job) = self.jobs.get(&id) else { continue };
+            let pipelines: Vec<PipelineId> = job.record.pipelines.iter().map(|p| p.id).collect();
+            for pipeline in pipelines {
+                self.advance(id, pipeline, d);
+            }
+        }
+    }
+
+    fn fill_index(&self, id: JobId, d: &mut Draft) {
+        let Some(job) = self.jobs.get(&id) else { return };
+        let mut live: Vec<ExecutionId> = Vec::new();
+        for group in job.record.pipelines.iter().flat_map(|pipeline| &pipeline.task_groups) {
+            for container in group.container.iter().chain(&group.leftovers).filter(|c| !c.gone) {
+                let mut entry = container.entry(&job.record, group.id);
+                entry.assumed_answer = Some(d.now);
+                d.step.index.push(match container.revoked {
+                    Some(reason) => IndexChange::Invalid(container.id, reason, entry),
+                    None => {
+                        live.push(container.id);
+                        IndexChange::Live(container.id, entry)
+                    }
+                });
+            }
+        }
+        for execution in live {
+            let member = self.containers.get(execution).and_then(|at| self.members.get(at.member));
+            let ask_in_ms = member.map_or(0, |member| self.members.decided_in_ms(member));
+            d.step.index.push(IndexChange::Hold(execution, ask_in_ms));
+        }
+    }
+
+    /// Compares the stored episode with the pipelines, as the first seed lists under "active-master
+    /// recovery". Job and ledger are one transaction, so after a crash they agree; a restored backup or
+    /// a refused ledger write is what this is for.
+    fn reconcile_ledger(&mut self, id: JobId, d: &mut Draft) {
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        let expected = job.record.ledger_revision;
+        let Some(ledger) = job.ledger.kept_mut() else { return };
+        let before = ledger.revision();
+        if Some(before) != expected {
+            ledger.tracking_lost(TrackingLostCause::Unreadable, d.now);
+        }
+        if matches!(job.record.status, JobStatus::Failing | JobStatus::Canceling) {
+            let _ = ledger.abort("the job can no longer restore", d.now);
+        }
+        if !explain(ledger, &job.record, d.now) {
+            ledger.tracking_lost(TrackingLostCause::Unexplained, d.now);
+        }
+        if let Some(expected) = expected.filter(|_| Some(ledger.revision()) != expected) {
+            ledger.skip_to_revision(expected.next());
+        }
+        if ledger.revision() != before {
+            d.job(id);
+        }
+    }
+}
+
+/// Brings the episode up to its pipelines where the seed says how; `false` where they contradict.
+fn explain(ledger: &mut JobLedger, job: &JobRecord, now: Timestamp) -> bool {
+    let mut explained = true;
+    for pipeline in &job.pipelines {
+        let open = ledger
+            .active()
+            .is_some_and(|episode| episode.open_pipelines().any(|open| open == pipeline.id));
+        let deployed =
+            matches!(pipeline.status, PipelineStatus::Deploying | PipelineStatus::Running);
+        match pipeline.recovery {
+            Some(attempt) if deployed => {
+                // Confirmed with the deployment, or confirmed now: the same id counts once.
+                let confirmed = ledger.confirm(attempt, pipeline.fenced.unwrap_or(now), now);
+                explained &= confirmed != Confirmed::NotPrepared;
+            }
+            Some(_) => explained &= open,
+            None => explained &= !(open && deployed),
+        }
+    }
+    explained
+}
