@@ -267,7 +267,11 @@ impl<'t> Parser<'t> {
             self.place += 1;
             parts.push(Part { space, node: Node { at, shape } });
         }
-        concatenate(parts).ok_or_else(|| self.unexpected("a value"))
+        match concatenate(parts) {
+            Ok(Some(node)) => Ok(node),
+            Ok(None) => Err(self.unexpected("a value")),
+            Err((at, message)) => Err(self.problem(at, message)),
+        }
     }
 
     /// Goes over blanks and line ends, and tells whether a line has ended.

@@ -168,41 +168,88 @@ impl Field {
     }
 }
 
+/// What a value without substitution is joined as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sort {
+    Text,
+    List,
+    Object,
+}
+
+impl Sort {
+    fn of(shape: &Shape) -> Option<Self> {
+        match shape {
+            Shape::Scalar(_) => Some(Self::Text),
+            Shape::Array(_) => Some(Self::List),
+            Shape::Object(_) => Some(Self::Object),
+            Shape::Substitution { .. } | Shape::Previous | Shape::Concatenation(_) => None,
+        }
+    }
+
+    fn describe(self) -> &'static str {
+        match self {
+            Self::Text => "a text",
+            Self::List => "a list",
+            Self::Object => "an object",
+        }
+    }
+}
+
 /// Puts values side by side. What needs no substitution is joined at once, so that a field knows that
-/// it hides its older layers; kinds that do not go together are left for the resolver to refuse.
-pub(crate) fn concatenate(mut parts: Vec<Part>) -> Option<Node> {
+/// it hides its older layers.
+///
+/// # Errors
+/// The place of the first value that cannot go with what stands before it, and why. Refusing it here
+/// also finds it where a later value would hide it.
+pub(crate) fn concatenate(mut parts: Vec<Part>) -> Result<Option<Node>, (Position, String)> {
     if parts.len() < 2 {
-        return parts.pop().map(|part| part.node);
+        return Ok(parts.pop().map(|part| part.node));
     }
     let at = parts[0].node.at;
-    let all = |wanted: fn(&Shape) -> bool| parts.iter().all(|part| wanted(&part.node.shape));
-    let shape = if all(|shape| matches!(shape, Shape::Scalar(_))) {
-        let mut text = String::new();
-        for (place, Part { space, node }) in parts.iter().enumerate() {
-            if let Shape::Scalar(kind) = &node.shape {
-                text.push_str(if place == 0 { "" } else { space });
-                text.push_str(kind.scalar_text().unwrap_or_default());
-            }
+    let mut sorts =
+        parts.iter().filter_map(|Part { node, .. }| Some((node, Sort::of(&node.shape)?)));
+    let first = sorts.next().map(|(_, sort)| sort);
+    if let Some(first) = first
+        && let Some((node, other)) = sorts.find(|(_, other)| *other != first)
+    {
+        return Err((
+            node.at,
+            format!("{} cannot be joined to {}", other.describe(), first.describe()),
+        ));
+    }
+    let complete = parts.iter().all(|part| Sort::of(&part.node.shape).is_some());
+    let shape = match first.filter(|_| complete) {
+        None => Shape::Concatenation(parts),
+        Some(Sort::Text) => Shape::Scalar(Kind::String(join_texts(&parts))),
+        Some(Sort::List) => {
+            let lists = parts.into_iter().filter_map(|part| match part.node.shape {
+                Shape::Array(elements) => Some(elements),
+                _ => None,
+            });
+            Shape::Array(lists.flatten().collect())
         }
-        Shape::Scalar(Kind::String(text))
-    } else if all(|shape| matches!(shape, Shape::Array(_))) {
-        let lists = parts.into_iter().filter_map(|part| match part.node.shape {
-            Shape::Array(elements) => Some(elements),
-            _ => None,
-        });
-        Shape::Array(lists.flatten().collect())
-    } else if all(|shape| matches!(shape, Shape::Object(_))) {
-        let mut tree = Tree::default();
-        for part in parts {
-            if let Shape::Object(over) = part.node.shape {
-                tree.merge(over);
+        Some(Sort::Object) => {
+            let mut tree = Tree::default();
+            for part in parts {
+                if let Shape::Object(over) = part.node.shape {
+                    tree.merge(over);
+                }
             }
+            Shape::Object(tree)
         }
-        Shape::Object(tree)
-    } else {
-        Shape::Concatenation(parts)
     };
-    Some(Node { at, shape })
+    Ok(Some(Node { at, shape }))
+}
+
+fn join_texts(parts: &[Part]) -> String {
+    let mut text = String::new();
+    for (place, Part { space, node }) in parts.iter().enumerate() {
+        if let Shape::Scalar(kind) = &node.shape {
+            text.push_str(if place == 0 { "" } else { space });
+            text.push_str(kind.scalar_text().unwrap_or_default());
+        }
+    }
+    text
 }
 
 /// The name of a path as a variable is named: its parts with dots between.
