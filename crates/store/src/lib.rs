@@ -1,1 +1,26 @@
-//! The durable store: trait, memory and embedded engines, conformance suite.
+//! The durable store: what a coordinator has acknowledged is in here, whoever dies.
+//!
+//! The engine keeps its state in memory and needs no point reads, so the store is its log: one task
+//! leads, collects what is queued, and commits it as one transaction. Two traits say what every engine
+//! below must do, [`Store`] and [`Term`]; `MemoryStore` serves tests and the simulator, `Embedded`
+//! one machine. They share one mapping of records to keys and one conformance suite, and no notion of
+//! any one engine appears in the traits.
+//!
+//! ```text
+//! Step ─ ops_of ─▶ [Op] ─ mapping ─▶ Batch of keys and values ─ compare the head, write ─▶ durable
+//! ```
+//!
+//! A commit has three outcomes besides success, and the caller must tell them apart: not applied (try
+//! again, or isolate the job), fenced (step down), unknown (step down and load again).
+
+mod history;
+mod ops;
+mod records;
+mod store;
+
+pub use history::{HistoryCursor, HistoryEntry, HistoryPage, HistorySummary};
+pub use ops::{Op, ops_of};
+pub use store::{
+    CheckpointError, CheckpointGuard, CommitError, LeaderInfo, Limits, Loaded,
+    MAX_CHECKPOINT_BYTES, Refusal, Rev, SecretKey, Store, StoreError, Term,
+};
