@@ -1,1 +1,75 @@
-//! The container's side of validity: lease, poll, deadline, and the ladder that ends a process.
+//! The container's side of validity (`design/05`): a program goes on only while a coordinator says that
+//! it may, and it ends before a replacement of it can start.
+//!
+//! A "yes" is a lease. It runs from the moment in which the *question* was sent, on a clock that goes on
+//! while the machine sleeps, and it always ends before the coordinator's own count of the same answer.
+//! Only a coordinator that leads and knows can say "no"; an error, a time-out or a strange answer is
+//! neither, and the lease runs on.
+//!
+//! There are two ways to have it:
+//!
+//! - **In a Rust program**, with three lines: [`Validator::from_env`], [`Validator::watch`],
+//!   [`Watch::finish`].
+//! - **Around any program**: [`wrapper::exec`], which is `steadfast exec -- CMD ARG…`. An agent puts it
+//!   around every container.
+//!
+//! Validator's core has no async runtime below it: leases must end in programs that have none, and a
+//! runtime's stalled worker must not be able to hold up a deadline. Both ways stand on the same two
+//! values without I/O, `lease` and `poll`.
+//!
+//! # A complete program
+//!
+//! ```no_run
+//! use std::process::ExitCode;
+//! use std::sync::Arc;
+//! use std::sync::atomic::{AtomicBool, Ordering};
+//!
+//! use steadfast_validator::{Killable, Validator};
+//!
+//! #[derive(Default)]
+//! struct RunLoop {
+//!     stopping: AtomicBool,
+//! }
+//!
+//! impl RunLoop {
+//!     fn run(&self) {
+//!         while !self.stopping.load(Ordering::SeqCst) {
+//!             // Take the next message and process it.
+//! #           std::thread::yield_now();
+//!         }
+//!         // Flush, commit, close: the grace is for this.
+//!     }
+//! }
+//!
+//! impl Killable for RunLoop {
+//!     fn shutdown(&self) {
+//!         self.stopping.store(true, Ordering::SeqCst);
+//!     }
+//! }
+//!
+//! fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
+//!     let run_loop = Arc::new(RunLoop::default());
+//!     let watch = match Validator::from_env()?.watch(Arc::clone(&run_loop)) {
+//!         Ok(watch) => watch,
+//!         Err(error) => return Ok(error.exit_code().into()),
+//!     };
+//!     run_loop.run();
+//!     Ok(watch.finish().into())
+//! }
+//! ```
+//!
+//! The outcome is set before `shutdown` is called, so a loop that ends at once cannot exit with 0. A loop
+//! that does not end within its grace is ended with the process, exit code 72.
+
+mod clock;
+mod deadline;
+mod http;
+mod lease;
+mod poll;
+mod settings;
+mod watch;
+
+pub mod wrapper;
+
+pub use settings::{Settings, SettingsError};
+pub use watch::{Killable, Outcome, Validator, Watch, WatchError};

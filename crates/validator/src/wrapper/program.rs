@@ -1,0 +1,116 @@
+//! The program's processes: started, signalled, reaped.
+
+use std::ffi::OsString;
+use std::io;
+use std::process::{ChildStderr, ChildStdout, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
+
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process_group, wait};
+
+use super::descendants;
+use super::ladder::{ProgramEnd, Reaped};
+use super::spawn::spawn_bound;
+
+/// Everything below the wrapper. Clones share one state: the deadline thread holds one.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Program {
+    /// The program's pid until it is reaped, else 0. It also is its group's id, which can only be given
+    /// to somebody else after the program was reaped.
+    pid: Arc<AtomicI32>,
+}
+
+/// The program's ends of the pipes, where it has some.
+pub(super) type Pipes = (Option<ChildStdout>, Option<ChildStderr>);
+
+impl Program {
+    /// Starts it. To be called on the main thread only: the program dies with the thread that forked it.
+    ///
+    /// # Errors
+    /// Names the command and what the system said.
+    pub(super) fn start(
+        &self,
+        command: &[OsString],
+        inherit_stdin: bool,
+        pipe_output: bool,
+    ) -> Result<(u32, Pipes), String> {
+        let (name, arguments) = command.split_first().ok_or("there is no command")?;
+        let mut program = Command::new(name);
+        program.args(arguments);
+        if !inherit_stdin {
+            program.stdin(Stdio::null());
+        }
+        if pipe_output {
+            program.stdout(Stdio::piped()).stderr(Stdio::piped());
+        }
+        let mut child = spawn_bound(&mut program)
+            .map_err(|error| format!("cannot start {}: {error}", name.display()))?;
+        let pipes = (child.stdout.take(), child.stderr.take());
+        let pid = child.id();
+        // A pid fits: the kernel's own type for it is this one.
+        self.pid.store(pid.cast_signed(), Ordering::SeqCst);
+        Ok((pid, pipes))
+    }
+
+    /// Passes a signal on to the program's group, if the program still runs.
+    pub(super) fn signal_group(&self, signal: Signal) {
+        if let Some(group) = self.group() {
+            // The group may be gone already; reaping will tell.
+            let _ = kill_process_group(group, signal);
+        }
+    }
+
+    /// SIGTERM to the program's group, or to whatever the program left behind. Never SIGCONT: a
+    /// stopped program must not do one more step.
+    pub(super) fn terminate(&self) {
+        match self.group() {
+            Some(_) => self.signal_group(Signal::TERM),
+            None => descendants::signal_all(Signal::TERM),
+        }
+    }
+
+    /// SIGKILL to the group, in one stroke, and to every descendant that left it.
+    pub(super) fn kill(&self) {
+        self.signal_group(Signal::KILL);
+        descendants::signal_all(Signal::KILL);
+    }
+
+    /// Takes the status of every child that has ended, adopted ones included. Never blocks.
+    pub(super) fn reap(&self) -> Reaped {
+        let mut reaped = Reaped::default();
+        loop {
+            match wait(WaitOptions::NOHANG) {
+                Ok(Some((pid, status))) if Some(pid) == self.group() => {
+                    self.pid.store(0, Ordering::SeqCst);
+                    reaped.program = Some(end_of(status));
+                }
+                Ok(Some(_)) | Err(Errno::INTR) => {}
+                Ok(None) => return reaped,
+                Err(error) => {
+                    reaped.no_child_left = error == Errno::CHILD;
+                    return reaped;
+                }
+            }
+        }
+    }
+
+    fn group(&self) -> Option<Pid> {
+        Pid::from_raw(self.pid.load(Ordering::SeqCst))
+    }
+}
+
+/// Makes this process the parent of every descendant that loses its own.
+pub(super) fn become_subreaper() -> io::Result<()> {
+    // Any pid switches it on; the kernel only asks whether the argument is zero.
+    Ok(rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?)
+}
+
+fn end_of(status: WaitStatus) -> ProgramEnd {
+    match (status.exit_status(), status.terminating_signal()) {
+        (Some(code), _) => ProgramEnd::Exited(code),
+        (None, Some(signal)) => ProgramEnd::Signaled(signal),
+        // Stops are not asked for, so there is no third kind.
+        (None, None) => ProgramEnd::Exited(255),
+    }
+}
