@@ -1,0 +1,598 @@
+//! The wrapper against real processes and a coordinator that says what a test wants.
+//!
+//! What is asserted is order and outcome, never time; leases and graces are short only where a test
+//! waits for their end. Programs are
+//! shell scripts, since what they do with signals and sessions is the point.
+
+mod support;
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use rustix::process::{Pid, Signal, kill_process};
+use steadfast_api::{AgentMessage, ContainerEnded, WrapperMessage};
+use steadfast_model::{InvalidReason, Outcome, Proof, StopCause};
+use support::{
+    FakeCoordinator, ID, SECRET, SHORT_GRACE, SHORT_LEASE, Says, environment, eventually, runs, yes,
+};
+
+const SUPERSEDED: InvalidReason = InvalidReason::Superseded;
+/// A program that notes its pid and goes on until SIGTERM.
+const GOES_ON: &str = "echo $$ > pid; exec sleep 1000";
+/// The same, deaf to SIGTERM.
+const DEAF: &str = "trap '' TERM; echo $$ > pid; while :; do sleep 0.05; done";
+
+/// A wrapper around `sh -c SCRIPT`, in a folder of its own.
+struct Wrapped {
+    child: Child,
+    folder: tempfile::TempDir,
+    agent: Option<Agent>,
+}
+
+/// The agent's end of the socket.
+struct Agent {
+    socket: UnixStream,
+    heard: Arc<Mutex<Vec<WrapperMessage>>>,
+}
+
+struct Start<'a> {
+    coordinators: &'a [&'a FakeCoordinator],
+    agent: bool,
+    logs: bool,
+    variables: Vec<(&'static str, &'static str)>,
+}
+
+impl<'a> Start<'a> {
+    fn alone(coordinators: &'a [&'a FakeCoordinator]) -> Self {
+        Self { coordinators, agent: false, logs: false, variables: Vec::new() }
+    }
+
+    fn with_agent(coordinators: &'a [&'a FakeCoordinator]) -> Self {
+        Self { agent: true, logs: true, ..Self::alone(coordinators) }
+    }
+
+    fn with(mut self, variable: (&'static str, &'static str)) -> Self {
+        self.variables.push(variable);
+        self
+    }
+
+    fn sh(self, script: &str) -> Wrapped {
+        self.command(&["sh", "-c", script])
+    }
+
+    fn command(self, program: &[&str]) -> Wrapped {
+        let folder = tempfile::tempdir().unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_steadfast-exec"));
+        command
+            .current_dir(folder.path())
+            .envs(environment(self.coordinators))
+            .envs(self.variables)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .process_group(0);
+        if self.logs {
+            command.arg("--log-dir").arg(folder.path());
+        }
+        let mut agent = None;
+        if self.agent {
+            let (ours, theirs) = UnixStream::pair().unwrap();
+            command.arg("--agent-on-stdin").stdin(OwnedFd::from(theirs));
+            agent = Some(Agent::listen(ours));
+        }
+        let child = command.arg("--").args(program).spawn().unwrap();
+        Wrapped { child, folder, agent }
+    }
+}
+
+impl Agent {
+    fn listen(socket: UnixStream) -> Self {
+        let heard = Arc::new(Mutex::new(Vec::new()));
+        let (reader, hearing) = (BufReader::new(socket.try_clone().unwrap()), heard.clone());
+        thread::spawn(move || {
+            for line in reader.lines().map_while(Result::ok) {
+                hearing.lock().unwrap().push(serde_json::from_str(&line).unwrap());
+            }
+        });
+        Self { socket, heard }
+    }
+
+    fn tell(&self, message: &AgentMessage) {
+        writeln!(&self.socket, "{}", serde_json::to_string(message).unwrap()).unwrap();
+    }
+
+    fn waits_for<T>(&self, what: &str, pick: impl Fn(&WrapperMessage) -> Option<T>) -> T {
+        eventually(what, || self.heard.lock().unwrap().iter().find_map(&pick))
+    }
+
+    fn waits_for_the_end(&self) -> (Outcome, Proof) {
+        self.waits_for("the end", |message| match message {
+            WrapperMessage::Ended { outcome, proof } => Some((outcome.clone(), *proof)),
+            _ => None,
+        })
+    }
+
+    /// Its socket closes, as when it is killed.
+    fn dies(&self) {
+        self.socket.shutdown(std::net::Shutdown::Both).unwrap();
+    }
+}
+
+impl Wrapped {
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn agent(&self) -> &Agent {
+        self.agent.as_ref().unwrap()
+    }
+
+    /// A pid that the script wrote into a file.
+    fn pid(&self, name: &str) -> u32 {
+        pid_in(&self.path(name))
+    }
+
+    fn signal(&self, signal: Signal) {
+        signal_to(self.child.id(), signal);
+    }
+
+    fn code(&mut self) -> i32 {
+        self.status().code().expect("the wrapper exits, whatever ended the program")
+    }
+
+    fn status(&mut self) -> ExitStatus {
+        eventually("the wrapper's end", || self.child.try_wait().unwrap())
+    }
+}
+
+/// What a failed test leaves behind must not outlive it.
+impl Drop for Wrapped {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn pid_in(path: &Path) -> u32 {
+    eventually("a pid in a file", || {
+        std::fs::read_to_string(path).ok()?.strip_suffix('\n')?.parse().ok()
+    })
+}
+
+fn signal_to(pid: u32, signal: Signal) {
+    kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), signal).unwrap();
+}
+
+/// The one good-bye that was sent.
+fn good_bye(coordinator: &FakeCoordinator) -> ContainerEnded {
+    let good_byes = coordinator.good_byes();
+    let [good_bye] = &good_byes[..] else { panic!("{good_byes:?}") };
+    assert_eq!(good_bye.target, "/containerEnded");
+    assert_eq!(good_bye.authorization, format!("Bearer {SECRET}"));
+    let end: ContainerEnded = serde_json::from_str(&good_bye.body).unwrap();
+    assert_eq!(end.execution_resource_id.to_string(), ID);
+    end
+}
+
+fn assert_ended(coordinator: &FakeCoordinator, outcome: Outcome) {
+    let end = good_bye(coordinator);
+    assert_eq!((end.outcome, end.proof), (outcome, Some(Proof::NoChildLeft)));
+}
+
+fn ended(why: StopCause, killed: bool) -> Outcome {
+    Outcome::Ended { why, killed }
+}
+
+// ---------------------------------------------------------------- before the start
+
+#[test]
+fn no_yes_no_start() {
+    let unknown = FakeCoordinator::start(Says::Page(503, "{}".into()));
+    let mut wrapped = Start::alone(&[&unknown]).with(SHORT_LEASE).with(SHORT_GRACE).sh("touch ran");
+    assert_eq!(wrapped.code(), 73);
+    assert!(!wrapped.path("ran").exists());
+    assert!(unknown.polls().len() > 1, "it asked again and again");
+    let end = good_bye(&unknown);
+    assert!(matches!(end.outcome, Outcome::NotStarted { .. }), "{end:?}");
+    assert_eq!(end.proof, Some(Proof::NeverStarted));
+}
+
+#[test]
+fn nothing_but_a_yes_starts_a_program() {
+    let garbage = "<html>It works!</html>".to_owned();
+    let bare = r#"{"isValid":true}"#.to_owned();
+    let redirect = Says::Page(307, String::new());
+    for says in [
+        Says::YesToSomebodyElse,
+        Says::NoToSomebodyElse,
+        Says::Page(200, garbage),
+        Says::Page(200, bare),
+        Says::Page(404, String::new()),
+        Says::Page(500, String::new()),
+        redirect,
+        Says::Hangs,
+    ] {
+        let coordinator = FakeCoordinator::start(says.clone());
+        let mut wrapped = Start::alone(&[&coordinator]).sh("touch ran");
+        eventually("a second question", || (coordinator.polls().len() > 1).then_some(()));
+        assert!(!wrapped.path("ran").exists(), "{says:?}");
+        coordinator.says(yes());
+        assert_eq!(wrapped.code(), 0, "a first yes may come late, after {says:?}");
+        assert!(wrapped.path("ran").exists());
+    }
+}
+
+#[test]
+fn told_invalid_before_the_start_it_never_starts() {
+    let coordinator = FakeCoordinator::start(Says::No { epoch: 3 });
+    let mut wrapped = Start::alone(&[&coordinator]).sh("touch ran");
+    assert_eq!(wrapped.code(), 70);
+    assert!(!wrapped.path("ran").exists());
+    let end = good_bye(&coordinator);
+    assert_eq!(end.outcome, ended(StopCause::Invalid(SUPERSEDED), false));
+    assert_eq!(end.proof, Some(Proof::NeverStarted));
+    assert_eq!(coordinator.polls().len(), 1, "a no is final");
+}
+
+#[test]
+fn an_agent_that_dies_before_the_start_starts_nothing() {
+    let coordinator = FakeCoordinator::start(Says::Page(503, String::new()));
+    let mut wrapped = Start::with_agent(&[&coordinator]).sh("touch ran");
+    eventually("a question", || (!coordinator.polls().is_empty()).then_some(()));
+    wrapped.agent().dies();
+    assert_eq!(wrapped.code(), 73);
+    assert!(!wrapped.path("ran").exists());
+    assert!(matches!(good_bye(&coordinator).outcome, Outcome::NotStarted { .. }));
+}
+
+#[test]
+fn a_command_that_cannot_be_started_says_what_was_tried() {
+    let coordinator = FakeCoordinator::start(yes());
+    let mut wrapped = Start::with_agent(&[&coordinator]).command(&["/no/such/program"]);
+    let (outcome, proof) = wrapped.agent().waits_for_the_end();
+    let Outcome::NotStarted { error } = outcome else { panic!("{outcome:?}") };
+    assert!(error.contains("/no/such/program") && error.contains("os error 2"), "{error}");
+    assert_eq!(proof, Proof::NeverStarted);
+    wrapped.agent().tell(&AgentMessage::EndSeen);
+    assert_eq!(wrapped.code(), 73);
+}
+
+#[test]
+fn without_a_containers_environment_the_agent_is_told_what_is_missing() {
+    let coordinator = FakeCoordinator::start(yes());
+    let mut wrapped =
+        Start::with_agent(&[&coordinator]).with(("STEADFAST_LEASE_MS", "soon")).sh("touch ran");
+    let (outcome, _) = wrapped.agent().waits_for_the_end();
+    let Outcome::NotStarted { error } = outcome else { panic!("{outcome:?}") };
+    assert!(error.contains("STEADFAST_LEASE_MS"), "{error}");
+    wrapped.agent().tell(&AgentMessage::EndSeen);
+    assert_eq!(wrapped.code(), 73);
+}
+
+#[test]
+fn disabled_it_asks_nobody() {
+    let coordinator = FakeCoordinator::start(Says::No { epoch: 3 });
+    let mut wrapped =
+        Start::alone(&[&coordinator]).with(("STEADFAST_VALIDATOR_ENABLED", "false")).sh("exit 5");
+    assert_eq!(wrapped.code(), 5);
+    assert!(coordinator.polls().is_empty());
+}
+
+// ---------------------------------------------------------------- the program's own end
+
+#[test]
+fn the_programs_own_end_is_passed_on_and_told_apart_from_the_ladders() {
+    let coordinator = |script: &str| {
+        let coordinator = FakeCoordinator::start(yes());
+        let code = Start::alone(&[&coordinator]).sh(script).code();
+        (code, good_bye(&coordinator).outcome)
+    };
+    assert_eq!(coordinator("exit 0"), (0, Outcome::Exited { code: 0 }));
+    assert_eq!(coordinator("exit 70"), (70, Outcome::Exited { code: 70 }));
+    assert_eq!(coordinator("exit 73"), (73, Outcome::Exited { code: 73 }));
+    assert_eq!(coordinator("kill -KILL $$"), (137, Outcome::Signaled { signal: 9 }));
+    assert_eq!(coordinator("kill -USR1 $$"), (138, Outcome::Signaled { signal: 10 }));
+}
+
+#[test]
+fn without_a_log_folder_output_is_untouched() {
+    let coordinator = FakeCoordinator::start(yes());
+    let mut wrapped = Start::alone(&[&coordinator]).sh("printf 'a\\000b'; exit 0");
+    assert_eq!(wrapped.code(), 0);
+    let mut out = Vec::new();
+    std::io::Read::read_to_end(&mut wrapped.child.stdout.take().unwrap(), &mut out).unwrap();
+    assert_eq!(out, b"a\0b");
+}
+
+#[test]
+fn output_goes_to_files_that_rotate() {
+    let coordinator = FakeCoordinator::start(yes());
+    let script =
+        "echo first; echo wrong >&2; yes 0123456789abcde | head -c 20000000; echo last; cat";
+    let mut wrapped = Start::with_agent(&[&coordinator]).sh(script);
+    let (outcome, _) = wrapped.agent().waits_for_the_end();
+    assert_eq!(outcome, Outcome::Exited { code: 0 }, "its standard input is empty");
+    let read = |name: &str| std::fs::read(wrapped.path(name)).unwrap();
+    assert_eq!(read("stderr.log"), b"wrong\n");
+    let (now, earlier) = (read("stdout.log"), read("stdout.log.1"));
+    assert!(now.ends_with(b"last\n"), "everything is there when the end is told");
+    let limit = 8 * 1024 * 1024;
+    assert!(now.len() <= limit && earlier.len() <= limit, "{} {}", now.len(), earlier.len());
+    // 20,000,011 bytes in parts of almost 8 MiB: the third is open, the second is kept.
+    assert!(earlier.len() > limit - 64 * 1024 - 1);
+    wrapped.agent().tell(&AgentMessage::EndSeen);
+    assert_eq!(wrapped.code(), 0);
+}
+
+#[test]
+fn nothing_of_the_program_is_left_when_it_says_good_bye() {
+    let coordinator = FakeCoordinator::start(yes());
+    // One in a session of its own, one doubly forked and deaf, one more in the group; then it ends.
+    let script = "
+        setsid sh -c 'echo $$ > session; exec sleep 1000' &
+        (setsid sh -c 'trap \"\" TERM HUP; echo $$ > deaf; while :; do sleep 0.05; done' &)
+        sleep 1000 & echo $! > group
+        while ! [ -s session ] || ! [ -s deaf ]; do sleep 0.01; done
+        exit 3";
+    let mut wrapped = Start::with_agent(&[&coordinator]).with(SHORT_GRACE).sh(script);
+    let (outcome, proof) = wrapped.agent().waits_for_the_end();
+    let left: Vec<_> =
+        ["session", "deaf", "group"].into_iter().filter(|name| runs(wrapped.pid(name))).collect();
+    assert!(left.is_empty(), "{left:?}");
+    assert_eq!((outcome, proof), (Outcome::Exited { code: 3 }, Proof::NoChildLeft));
+    wrapped.agent().tell(&AgentMessage::EndSeen);
+    assert_eq!(wrapped.code(), 3);
+}
+
+// ---------------------------------------------------------------- the ladder
+
+#[test]
+fn told_invalid_it_shuts_down_in_time() {
+    let coordinator = FakeCoordinator::start(yes());
+    let script =
+        "trap 'echo clean > cleaned; exit 0' TERM; echo $$ > pid; while :; do sleep 0.02; done";
+    let mut wrapped = Start::alone(&[&coordinator]).sh(script);
+    wrapped.pid("pid");
+    coordinator.says(Says::No { epoch: 3 });
+    assert_eq!(wrapped.code(), 70, "its own code was 0, and it is not believed");
+    assert!(wrapped.path("cleaned").exists(), "SIGTERM came before SIGKILL");
+    assert_ended(&coordinator, ended(StopCause::Invalid(SUPERSEDED), false));
+}
+
+#[test]
+fn who_ignores_the_stop_is_killed() {
+    let coordinator = FakeCoordinator::start(yes());
+    let mut wrapped = Start::alone(&[&coordinator]).with(SHORT_GRACE).sh(DEAF);
+    let pid = wrapped.pid("pid");
+    coordinator.says(Says::No { epoch: 3 });
+    assert_eq!(wrapped.code(), 72);
+    assert!(!runs(pid));
+    assert_ended(&coordinator, ended(StopCause::Invalid(SUPERSEDED), true));
+}
+
+#[test]
+fn without_coordinators_the_lease_runs_out() {
+    let coordinator = FakeCoordinator::start(yes());
+    let mut wrapped = Start::alone(&[&coordinator]).with(SHORT_LEASE).with(SHORT_GRACE).sh(GOES_ON);
+    let pid = wrapped.pid("pid");
+    coordinator.says(Says::Nothing);
+    let before = coordinator.polls().len();
+    assert_eq!(wrapped.code(), 71);
+    assert!(!runs(pid));
+    assert!(coordinator.polls().len() > before + 1, "it asked until the end");
+    assert_ended(&coordinator, ended(StopCause::LeaseExpired, false));
+}
+
+#[test]
+fn no_answer_but_a_no_ends_a_healthy_program() {
+    let coordinator = FakeCoordinator::start(yes());
+    let mut wrapped = Start::alone(&[&coordinator]).sh(GOES_ON);
+    let pid = wrapped.pid("pid");
+    for says in [
+        Says::Page(500, String::new()),
+        Says::Page(200, r#"{"isValid":false}"#.into()),
+        Says::NoToSomebodyElse,
+        Says::No { epoch: 2 },
+    ] {
+        coordinator.says(says.clone());
+        let heard =
+            |says: &Says| coordinator.polls().iter().filter(|poll| poll.answered == *says).count();
+        eventually("the answer was given", || (heard(&says) > 0).then_some(()));
+        coordinator.says(yes());
+        let before = heard(&yes());
+        // Two more, so that the second was sent after the first was heard.
+        eventually("it asks on", || (heard(&yes()) > before + 1).then_some(()));
+        assert!(runs(pid), "{says:?}");
+    }
+    coordinator.says(Says::No { epoch: 3 });
+    assert_eq!(wrapped.code(), 70);
+}
+
+#[test]
+fn the_next_coordinator_is_asked_when_one_does_not_know() {
+    let standby = FakeCoordinator::start(Says::Page(503, String::new()));
+    let leader = FakeCoordinator::start(yes());
+    let mut wrapped = Start::alone(&[&standby, &leader]).sh(GOES_ON);
+    wrapped.pid("pid");
+    assert_eq!(standby.polls().len(), 1, "whoever answered stays the first to be asked");
+    leader.says(Says::Nothing);
+    standby.says(Says::No { epoch: 4 });
+    assert_eq!(wrapped.code(), 70);
+}
+
+#[test]
+fn a_stopped_program_whose_lease_is_over_is_killed_and_never_continued() {
+    let coordinator = FakeCoordinator::start(yes());
+    // It would note its waking, by SIGCONT or by SIGTERM.
+    let script =
+        "trap 'echo woken > woken; exit 0' TERM CONT; echo $$ > pid; while :; do sleep 0.02; done";
+    let mut wrapped = Start::alone(&[&coordinator]).with(SHORT_LEASE).with(SHORT_GRACE).sh(script);
+    let pid = wrapped.pid("pid");
+    signal_to(pid, Signal::STOP);
+    coordinator.says(Says::Nothing);
+    assert_eq!(wrapped.code(), 72);
+    assert!(!wrapped.path("woken").exists());
+    assert!(!runs(pid));
+    assert_ended(&coordinator, ended(StopCause::LeaseExpired, true));
+}
+
+#[test]
+fn a_wrapper_that_wakes_after_the_lease_kills_before_it_believes_anything() {
+    let coordinator = FakeCoordinator::start(yes());
+    let script =
+        "trap 'echo late > gentle; exit 0' TERM; echo $$ > pid; while :; do sleep 0.02; done";
+    let mut wrapped = Start::alone(&[&coordinator]).with(SHORT_LEASE).with(SHORT_GRACE).sh(script);
+    wrapped.pid("pid");
+    wrapped.signal(Signal::STOP);
+    // The lease of the last answer is over when this one, sent later on the same clock, is.
+    let over = boot_ms() + 1_500;
+    eventually("the lease's end", || (boot_ms() > over).then_some(()));
+    wrapped.signal(Signal::CONT);
+    assert_eq!(wrapped.code(), 72);
+    assert!(!wrapped.path("gentle").exists(), "no SIGTERM first: the time for it is over");
+    assert_ended(&coordinator, ended(StopCause::LeaseExpired, true));
+}
+
+fn boot_ms() -> u64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    u64::try_from(time.tv_sec).unwrap() * 1_000 + u64::try_from(time.tv_nsec).unwrap() / 1_000_000
+}
+
+#[test]
+fn the_program_dies_with_its_wrapper() {
+    let coordinator = FakeCoordinator::start(yes());
+    let mut wrapped = Start::alone(&[&coordinator]).sh(DEAF);
+    let pid = wrapped.pid("pid");
+    wrapped.signal(Signal::KILL);
+    wrapped.status();
+    eventually("the program's end", || (!runs(pid)).then_some(()));
+}
+
+#[test]
+fn signals_to_the_wrapper_go_to_the_program_and_the_wrapper_stays_for_the_proof() {
+    for (signal, number) in [(Signal::TERM, 15), (Signal::INT, 2), (Signal::HUP, 1)] {
+        let coordinator = FakeCoordinator::start(yes());
+        let mut wrapped = Start::alone(&[&coordinator]).sh(GOES_ON);
+        let pid = wrapped.pid("pid");
+        wrapped.signal(signal);
+        assert_eq!(wrapped.code(), 128 + number);
+        assert!(!runs(pid));
+        assert_ended(&coordinator, Outcome::Signaled { signal: number });
+    }
+}
+
+// ---------------------------------------------------------------- the agent
+
+#[test]
+fn the_agent_hears_the_start_each_extension_and_the_end() {
+    let coordinator = FakeCoordinator::start(yes());
+    let mut wrapped = Start::with_agent(&[&coordinator]).sh(GOES_ON);
+    let agent = wrapped.agent();
+    let before = boot_ms();
+    let (pid, wrapper_pid) = agent.waits_for("the start", |message| match message {
+        WrapperMessage::Started { pid, wrapper_pid } => Some((*pid, *wrapper_pid)),
+        _ => None,
+    });
+    assert_eq!((pid, wrapper_pid), (wrapped.pid("pid"), wrapped.child.id()));
+    let leases = || -> Vec<u64> {
+        let until = |message: &WrapperMessage| match message {
+            WrapperMessage::Lease { until_ms } => Some(*until_ms),
+            _ => None,
+        };
+        agent.heard.lock().unwrap().iter().filter_map(until).collect()
+    };
+    eventually("three extensions", || (leases().len() >= 3).then_some(()));
+    assert!(leases().is_sorted());
+    assert!(leases()[2] <= boot_ms() + support::LEASE_MS, "counted from the sending");
+    assert!(leases()[2] > before, "on the clock that both sides share");
+
+    let reason = InvalidReason::Canceled;
+    agent.tell(&AgentMessage::Stop { reason, grace_ms: 5_000 });
+    assert_eq!(
+        agent.waits_for_the_end(),
+        (ended(StopCause::Told(reason), false), Proof::NoChildLeft)
+    );
+    assert!(!runs(pid));
+    agent.tell(&AgentMessage::EndSeen);
+    assert_eq!(wrapped.code(), 70);
+    assert!(coordinator.good_byes().is_empty(), "the agent has taken note; that is enough");
+}
+
+#[test]
+fn a_told_stop_has_the_grace_that_it_says() {
+    let coordinator = FakeCoordinator::start(yes());
+    let mut wrapped = Start::with_agent(&[&coordinator]).sh(DEAF);
+    wrapped.pid("pid");
+    wrapped.agent().tell(&AgentMessage::Stop { reason: InvalidReason::JobEnded, grace_ms: 0 });
+    let (outcome, _) = wrapped.agent().waits_for_the_end();
+    assert_eq!(outcome, ended(StopCause::Told(InvalidReason::JobEnded), true));
+    wrapped.agent().tell(&AgentMessage::EndSeen);
+    assert_eq!(wrapped.code(), 72);
+}
+
+#[test]
+fn questions_say_that_the_program_runs() {
+    let coordinator = FakeCoordinator::start(yes());
+    let wrapped = Start::alone(&[&coordinator]).sh(GOES_ON);
+    let (pid, wrapper_pid) = (wrapped.pid("pid"), wrapped.child.id());
+    let polls = eventually("a second question", || {
+        let polls = coordinator.polls();
+        (polls.len() > 1).then_some(polls)
+    });
+    let path = format!("/isContainerValid?execution_resource_id={ID}&nonce=");
+    let state = format!("&state=started&pid={pid}&wrapperPid={wrapper_pid}");
+    assert!(polls[0].target.starts_with(&path) && !polls[0].target.contains("state"));
+    assert!(polls[1].target.starts_with(&path) && polls[1].target.ends_with(&state));
+    assert_eq!(polls[1].authorization, format!("Bearer {SECRET}"));
+}
+
+#[test]
+fn when_the_agent_dies_a_verdict_is_asked_for_at_once_and_the_program_lives_on() {
+    // The next question would come long after this test has failed.
+    let rarely = Says::Yes { lease_ms: 600_000, next_poll_ms: 250_000, epoch: 3 };
+    let coordinator = FakeCoordinator::start(rarely);
+    let mut wrapped = Start::with_agent(&[&coordinator])
+        .with(("STEADFAST_LEASE_MS", "600000"))
+        .with(("STEADFAST_GRACE_MS", "60000"))
+        .sh(GOES_ON);
+    let pid = wrapped.pid("pid");
+    assert_eq!(coordinator.polls().len(), 1);
+    wrapped.agent().dies();
+    eventually("a question", || (coordinator.polls().len() == 2).then_some(()));
+    assert!(runs(pid), "while a coordinator says yes");
+    wrapped.signal(Signal::TERM);
+    assert_eq!(wrapped.code(), 143);
+    assert_ended(&coordinator, Outcome::Signaled { signal: 15 });
+}
+
+#[test]
+fn when_the_agent_is_dead_the_good_bye_is_repeated_until_somebody_takes_note() {
+    let coordinator = FakeCoordinator::start(yes());
+    let other = FakeCoordinator::start(Says::Page(503, String::new()));
+    coordinator.acknowledges_good_byes(false);
+    other.acknowledges_good_byes(false);
+    let mut wrapped = Start::with_agent(&[&coordinator, &other]).sh(GOES_ON);
+    wrapped.pid("pid");
+    wrapped.agent().dies();
+    coordinator.says(Says::No { epoch: 3 });
+    eventually("good-byes to both, again", || {
+        (coordinator.good_byes().len() > 1 && other.good_byes().len() > 1).then_some(())
+    });
+    other.acknowledges_good_byes(true);
+    assert_eq!(wrapped.code(), 70);
+}
+
+#[test]
+fn an_agent_that_takes_no_note_does_not_keep_the_coordinator_from_knowing() {
+    let coordinator = FakeCoordinator::start(yes());
+    let mut wrapped = Start::with_agent(&[&coordinator]).sh("exit 4");
+    // Connected, and silent as a stopped process is.
+    assert_eq!(wrapped.agent().waits_for_the_end().0, Outcome::Exited { code: 4 });
+    assert_eq!(wrapped.code(), 4);
+    assert_ended(&coordinator, Outcome::Exited { code: 4 });
+}
