@@ -24,7 +24,12 @@ pub(crate) fn lex(bytes: &[u8]) -> Result<Vec<Token>, Vec<Problem>> {
             Err(problem) => lexer.problems.push(problem),
         }
     }
-    if lexer.problems.is_empty() { Ok(tokens) } else { Err(lexer.problems) }
+    if lexer.problems.is_empty() {
+        Ok(tokens)
+    } else {
+        lexer.problems.sort();
+        Err(lexer.problems)
+    }
 }
 
 /// The bytes as text without the byte order mark, if they are a text of characters that can be seen.
@@ -154,7 +159,7 @@ impl<'t> Lexer<'t> {
         self.path_word(c).map(Some)
     }
 
-    /// The words that a path may have: blanks, quoted, unquoted.
+    /// The words that a path may have: blanks, quoted, unquoted. It always takes something.
     fn path_word(&mut self, c: char) -> Result<TokenKind, Problem> {
         if is_blank(c) {
             Ok(TokenKind::Space(self.take_while(is_blank).to_owned()))
@@ -162,6 +167,10 @@ impl<'t> Lexer<'t> {
             self.triple_quoted().map(TokenKind::Quoted)
         } else if c == '"' {
             self.quoted().map(TokenKind::Quoted)
+        } else if self.rest.starts_with("//") {
+            let at = self.at;
+            self.take(2);
+            Err(problem(at, "`//` may only stand inside double quotes"))
         } else if is_unquoted(c) {
             Ok(TokenKind::Unquoted(self.unquoted().to_owned()))
         } else {

@@ -186,27 +186,42 @@ impl<'t> Parser<'t> {
             let message = format!("objects and lists nest at most {MAX_NESTING} deep");
             return Err(self.problem(key[0].at, message));
         }
+        let behind_key = self.place;
         self.skip_blank_lines();
         match self.kind() {
             TokenKind::Open(Bracket::Curly) => tree.set(&key, self.value(in_list)?),
-            TokenKind::Assign(_) => {
-                self.place += 1;
-                self.skip_blank_lines();
-                tree.set(&key, self.value(in_list)?);
-            }
+            TokenKind::Assign(_) => tree.set(&key, self.assigned(in_list)?),
             TokenKind::Append => {
-                self.place += 1;
-                self.skip_blank_lines();
-                let value = self.value(in_list)?;
+                let value = self.assigned(in_list)?;
                 let at = value.at;
                 tree.append(&key, value, in_list).map_err(|_| {
                     let message = "`+=` inside a list can only extend a list that stands before it in the same object";
                     self.problem(at, message)
                 })?;
             }
-            _ => return Err(self.unexpected("`=`, `:` or `{` after the key")),
+            _ => {
+                self.place = behind_key;
+                return Err(self.unexpected("`=`, `:` or `{` after the key"));
+            }
         }
         Ok(())
+    }
+
+    /// The value behind a sign, on its line or a later one.
+    fn assigned(&mut self, in_list: bool) -> Result<Node, Problem> {
+        let at = self.at();
+        self.place += 1;
+        let behind_sign = self.place;
+        let new_line = self.skip_blank_lines();
+        let value = self.value(in_list)?;
+        if new_line && matches!(self.kind(), TokenKind::Assign(_) | TokenKind::Append) {
+            // What was read is the next key, and is parsed again as one.
+            self.place = behind_sign;
+            return Err(
+                self.problem(at, "expected a value here, found another key on the next line")
+            );
+        }
+        Ok(value)
     }
 
     /// A path as a key. It is never empty.
