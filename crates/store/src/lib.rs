@@ -2,7 +2,7 @@
 //!
 //! The engine keeps its state in memory and needs no point reads, so the store is its log: one task
 //! leads, collects what is queued, and commits it as one transaction. Two traits say what every engine
-//! below must do, [`Store`] and [`Term`]; `MemoryStore` serves tests and the simulator, `Embedded`
+//! below must do, [`Store`] and [`Term`]; [`MemoryStore`] serves tests and the simulator, [`Embedded`]
 //! one machine. They share one mapping of records to keys and one conformance suite, and no notion of
 //! any one engine appears in the traits.
 //!
@@ -13,12 +13,19 @@
 //! A commit has three outcomes besides success, and the caller must tell them apart: not applied (try
 //! again, or isolate the job), fenced (step down), unknown (step down and load again).
 
+mod batch;
+mod embedded;
 mod history;
+mod keys;
+mod memory;
 mod ops;
 mod records;
 mod store;
+mod transaction;
 
+pub use embedded::Embedded;
 pub use history::{HistoryCursor, HistoryEntry, HistoryPage, HistorySummary};
+pub use memory::{Fault, MemoryStore};
 pub use ops::{Op, ops_of};
 pub use store::{
     CheckpointError, CheckpointGuard, CommitError, LeaderInfo, Limits, Loaded,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use steadfast_engine::records::{HistoryRecord, JobRecord, MemberEvent, MemberRecord};
-use steadfast_engine::step::{JobStep, JobWrites, MemberWrite, Step};
+use steadfast_engine::{JobStep, JobWrites, MemberWrite, Step};
 use steadfast_ledger::JobLedger;
 use steadfast_model::{FencingToken, JobId, MemberUuid, TaskGroupId};
 

@@ -1,0 +1,236 @@
+//! The store of one machine: SQLite in a directory that one process holds.
+//!
+//! Two guards stand against a second coordinator: the directory's lock, held for life, and the head,
+//! compared inside every transaction, in case the first one fails (a network file system, a copied
+//! directory). One thread writes, another reads, so that a long list does not hold up a commit.
+
+mod database;
+mod directory;
+mod worker;
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use rustix::rand::{GetRandomFlags, getrandom};
+use steadfast_engine::records::HistoryRecord;
+use steadfast_model::{Epoch, JobId, TaskGroupId};
+use tokio::sync::watch;
+
+use self::database::SqlRows;
+use self::directory::Directory;
+use self::worker::{Gone, Worker};
+use crate::history::{HistoryCursor, HistoryPage};
+use crate::ops::Op;
+use crate::records::Head;
+use crate::store::{
+    CheckpointError, CheckpointGuard, CommitError, LeaderInfo, Limits, Loaded, Refusal, Rev, Store,
+    StoreError, Term,
+};
+use crate::transaction;
+
+/// SQLite sets no limit that a batch reaches; this one keeps a defect from filling the memory.
+const LIMITS: Limits = Limits { max_ops: 1_000_000, max_bytes: 512 * 1024 * 1024 };
+
+/// A store in a directory. Clones share it; when the last one and the last term are gone, the directory
+/// is free again.
+#[derive(Clone, Debug)]
+pub struct Embedded {
+    inner: Arc<Inner>,
+}
+
+/// In the order in which it is given up: the writer closes last, and only then the directory is free.
+#[derive(Debug)]
+struct Inner {
+    reader: Worker,
+    writer: Worker,
+    /// Tells the present term of this process that the next one has begun.
+    lost: Arc<Mutex<watch::Sender<bool>>>,
+    directory: Directory,
+}
+
+impl Embedded {
+    /// Opens the store in `directory`, which is made, with a new secret key, where there is none.
+    /// Blocks for a few writes to the disk.
+    ///
+    /// # Errors
+    /// [`StoreError::Held`] when another process (or another handle of this one) has it open;
+    /// [`StoreError::Directory`], [`StoreError::Corrupt`] or [`StoreError::NewerFormat`] when it cannot
+    /// be used.
+    pub fn open(directory: impl AsRef<Path>) -> Result<Self, StoreError> {
+        let directory = Directory::hold(directory.as_ref())?;
+        let path = directory.database()?;
+        let connection = database::open(&path, random()?)?;
+        directory.sync()?;
+        let start = |name, connection| {
+            let unusable = |error: std::io::Error| StoreError::Unavailable(error.to_string());
+            Worker::start(name, connection).map_err(unusable)
+        };
+        let writer = start("store-writer", connection)?;
+        let reader = start("store-reader", database::open_reader(&path)?)?;
+        let lost = Arc::new(Mutex::new(watch::Sender::new(false)));
+        Ok(Self { inner: Arc::new(Inner { reader, writer, lost, directory }) })
+    }
+
+    async fn read<T: Send + 'static>(
+        &self,
+        body: impl FnOnce(&SqlRows<'_>) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let work = self.inner.reader.run(|connection| database::read(connection, body)).await;
+        work.unwrap_or_else(|_| Err(StoreError::Unavailable("its reader has ended".to_owned())))
+    }
+}
+
+#[async_trait]
+impl Store for Embedded {
+    fn limits(&self) -> Limits {
+        LIMITS
+    }
+
+    async fn load(&self) -> Result<Loaded, StoreError> {
+        self.read(|rows| transaction::load(rows)).await
+    }
+
+    async fn lead(&self, me: LeaderInfo) -> Result<Box<dyn Term>, StoreError> {
+        let LeaderInfo { url, host, pid, .. } = &me;
+        self.inner.directory.sign(&format!("pid {pid} on {host}, serving {url}"))?;
+        let commit_id = u64::from_ne_bytes(random()?);
+        let present = self.inner.lost.clone();
+        let lead = self.inner.writer.run(move |connection| {
+            let unavailable = |error: CommitError| StoreError::Unavailable(error.to_string());
+            let body = |rows: &mut SqlRows<'_>| transaction::lead(rows, &me, commit_id);
+            let head = database::write(connection, body, unavailable)?;
+            // Here, on the one thread that begins terms, so that the greatest epoch is the one left.
+            let lost = watch::Sender::new(false);
+            let mut present = present.lock().unwrap_or_else(PoisonError::into_inner);
+            std::mem::replace(&mut *present, lost.clone()).send_replace(true);
+            Ok((head, lost))
+        });
+        let (head, lost) = lead.await.unwrap_or_else(|_| Err(writer_ended()))?;
+        Ok(Box::new(EmbeddedTerm { store: self.clone(), head, lost }))
+    }
+
+    async fn history(&self, job: JobId) -> Result<Option<HistoryRecord>, StoreError> {
+        self.read(move |rows| transaction::history(rows, job)).await
+    }
+
+    async fn history_page(
+        &self,
+        after: Option<HistoryCursor>,
+        limit: usize,
+    ) -> Result<HistoryPage, StoreError> {
+        self.read(move |rows| transaction::history_page(rows, after, limit)).await
+    }
+
+    async fn read_checkpoint(
+        &self,
+        epoch: Epoch,
+        job: JobId,
+        task_group: TaskGroupId,
+    ) -> Result<Option<Bytes>, CheckpointError> {
+        let body = move |rows: &SqlRows<'_>| {
+            Ok(transaction::read_checkpoint(rows, epoch, job, task_group))
+        };
+        let read = self.read(body).await;
+        read.unwrap_or_else(|error| Err(CheckpointError::Unavailable(error.to_string())))
+    }
+
+    async fn write_checkpoint(
+        &self,
+        guard: CheckpointGuard,
+        value: Bytes,
+    ) -> Result<(), CheckpointError> {
+        let write = self.inner.writer.run(move |connection| {
+            let body = |rows: &mut SqlRows<'_>| transaction::write_checkpoint(rows, guard, &value);
+            database::write(connection, body, |error| match error {
+                CommitError::NotApplied(refusal) => {
+                    CheckpointError::Unavailable(refusal.to_string())
+                }
+                CommitError::Fenced => CheckpointError::Fenced,
+                CommitError::Unknown(reason) => CheckpointError::Unknown(reason),
+            })
+        });
+        write.await.unwrap_or_else(|gone| {
+            Err(match gone {
+                Gone::Before => CheckpointError::Unavailable(writer_ended().to_string()),
+                Gone::During => CheckpointError::Unknown(writer_ended().to_string()),
+            })
+        })
+    }
+}
+
+struct EmbeddedTerm {
+    store: Embedded,
+    /// The head after this term's last commit.
+    head: Head,
+    /// True when the term is over: resigned, in doubt, or another one has begun.
+    lost: watch::Sender<bool>,
+}
+
+#[async_trait]
+impl Term for EmbeddedTerm {
+    fn epoch(&self) -> Epoch {
+        self.head.epoch
+    }
+
+    async fn commit(&mut self, ops: Vec<Op>) -> Result<Rev, CommitError> {
+        if *self.lost.borrow() {
+            return Err(CommitError::Fenced);
+        }
+        let last = self.head.clone();
+        let commit = self.store.inner.writer.run(move |connection| {
+            let body = |rows: &mut SqlRows<'_>| transaction::commit(rows, &last, &ops, LIMITS);
+            database::write(connection, body, |error| error)
+        });
+        let outcome = commit.await.unwrap_or_else(|gone| {
+            let reason = writer_ended().to_string();
+            Err(match gone {
+                Gone::Before => CommitError::NotApplied(Refusal::Unavailable(reason)),
+                Gone::During => CommitError::Unknown(reason),
+            })
+        });
+        match outcome {
+            Ok(head) => {
+                self.head = head;
+                Ok(Rev(self.head.n))
+            }
+            Err(error) => {
+                if matches!(error, CommitError::Fenced | CommitError::Unknown(_)) {
+                    self.lost.send_replace(true);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    fn lost(&self) -> watch::Receiver<bool> {
+        self.lost.subscribe()
+    }
+
+    async fn resign(self: Box<Self>) {
+        let Self { store, head, lost } = *self;
+        lost.send_replace(true);
+        let resign = store.inner.writer.run(move |connection| {
+            let unavailable = |error: CommitError| StoreError::Unavailable(error.to_string());
+            database::write(connection, |rows| transaction::resign(rows, &head), unavailable)
+        });
+        if let Err(error) = resign.await.unwrap_or_else(|_| Err(writer_ended())) {
+            // The next leader does not need it: it is only told who led last.
+            tracing::warn!(%error, "the end of the term was not noted");
+        }
+    }
+}
+
+fn writer_ended() -> StoreError {
+    StoreError::Unavailable("its writer has ended".to_owned())
+}
+
+/// Bytes from the system's random source.
+fn random<const N: usize>() -> Result<[u8; N], StoreError> {
+    let mut bytes = [0; N];
+    match getrandom(&mut bytes, GetRandomFlags::empty()) {
+        Ok(length) if length == N => Ok(bytes),
+        other => Err(StoreError::Unavailable(format!("no random bytes: {other:?}"))),
+    }
+}

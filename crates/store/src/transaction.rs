@@ -1,0 +1,255 @@
+//! What happens inside a transaction, whatever engine is below: every compare, and the mapping of ops
+//! and snapshots to rows. Synchronous, over rows that do not change meanwhile.
+//!
+//! Whatever can be refused is refused before the first row is written.
+
+use bytes::Bytes;
+use steadfast_engine::records::{HistoryRecord, Snapshot};
+use steadfast_model::{Epoch, JobId, TaskGroupId};
+
+use crate::batch::{Batch, batch_of};
+use crate::history::{HistoryCursor, HistoryEntry, HistoryPage};
+use crate::keys::{self, Range};
+use crate::ops::Op;
+use crate::records::{
+    ClusterRecord, Head, SecretRecord, TokenRecord, decode, decode_checkpoint, encode,
+    encode_checkpoint,
+};
+use crate::store::{
+    CheckpointError, CheckpointGuard, CommitError, LeaderInfo, Limits, Loaded,
+    MAX_CHECKPOINT_BYTES, Refusal, Rev, SecretKey, StoreError,
+};
+
+/// Rows at one revision.
+pub(crate) trait Rows {
+    fn get(&self, key: &str) -> Result<Option<Vec<u8>>, StoreError>;
+    /// At most `limit` rows, in order of their keys.
+    fn scan(&self, range: &Range, limit: usize) -> Result<Vec<(String, Vec<u8>)>, StoreError>;
+}
+
+/// Rows of an open transaction that is dropped as a whole after an error.
+pub(crate) trait RowsMut: Rows {
+    fn put(&mut self, key: &str, value: &[u8]) -> Result<(), Refusal>;
+    fn delete(&mut self, key: &str) -> Result<(), Refusal>;
+    fn delete_range(&mut self, range: &Range) -> Result<(), Refusal>;
+}
+
+/// Gives an empty store its head and its secret key.
+pub(crate) fn create(rows: &mut impl RowsMut, secret: [u8; 32]) -> Result<(), StoreError> {
+    put_record(rows, keys::SECRET, &SecretRecord { key: secret })?;
+    put_record(rows, keys::HEAD, &Head::default())
+}
+
+/// Begins a term. `commit_id` is random; see [`Head`].
+pub(crate) fn lead(
+    rows: &mut impl RowsMut,
+    me: &LeaderInfo,
+    commit_id: u64,
+) -> Result<Head, StoreError> {
+    let last = head(rows)?;
+    let head = Head { epoch: last.epoch.next(), n: last.n + 1, commit_id };
+    put_record(rows, keys::LEADER, me)?;
+    put_record(rows, keys::HEAD, &head)?;
+    Ok(head)
+}
+
+/// Gives the lead up, if it is still `mine`.
+pub(crate) fn resign(rows: &mut impl RowsMut, mine: &Head) -> Result<(), StoreError> {
+    if head(rows)? == *mine {
+        rows.delete(keys::LEADER).map_err(unavailable)?;
+    }
+    Ok(())
+}
+
+/// Applies `ops` if `last` is the head, and returns the new head.
+pub(crate) fn commit(
+    rows: &mut impl RowsMut,
+    last: &Head,
+    ops: &[Op],
+    limits: Limits,
+) -> Result<Head, CommitError> {
+    if head(rows).map_err(refused)? != *last {
+        return Err(CommitError::Fenced);
+    }
+    let next = last.next();
+    let batch = batch_of(ops, &next, rows).map_err(CommitError::NotApplied)?;
+    if batch.exceeds(limits) {
+        return Err(CommitError::NotApplied(Refusal::TooLarge));
+    }
+    write(rows, &batch).map_err(CommitError::NotApplied)?;
+    Ok(next)
+}
+
+fn write(rows: &mut impl RowsMut, batch: &Batch) -> Result<(), Refusal> {
+    batch.ranges.iter().try_for_each(|range| rows.delete_range(range))?;
+    batch.deletes.iter().try_for_each(|key| rows.delete(key))?;
+    batch.puts.iter().try_for_each(|(key, value)| rows.put(key, value))
+}
+
+/// Everything that the engine starts from.
+pub(crate) fn load(rows: &impl Rows) -> Result<Loaded, StoreError> {
+    let head = head(rows)?;
+    let cluster = record::<ClusterRecord>(rows, keys::CLUSTER)?.unwrap_or_default();
+    let SecretRecord { key } = required(rows, keys::SECRET)?;
+    let mut jobs = all(rows, &Range::jobs())?;
+    jobs.sort_by_key(|job: &steadfast_engine::records::JobRecord| job.id);
+    let mut ledgers = std::collections::BTreeMap::new();
+    for (key, value) in rows.scan(&Range::ledgers(), usize::MAX)? {
+        let Some(job) = keys::parse_job(&key) else {
+            return Err(StoreError::Undecodable { key, reason: "its key names no job".to_owned() });
+        };
+        let ledger = match decode(&key, &value) {
+            Ok(ledger) => Ok(ledger),
+            Err(StoreError::Undecodable { reason, .. }) => Err(reason),
+            Err(error) => return Err(error),
+        };
+        ledgers.insert(job, ledger);
+    }
+    let finished = summaries(rows, &Range::summaries(), usize::MAX)?;
+    Ok(Loaded {
+        snapshot: Snapshot {
+            member_event_seq: cluster.member_event_seq,
+            jobs,
+            ledgers,
+            members: all(rows, &Range::members())?,
+            finished: finished
+                .into_iter()
+                .map(|(cursor, _)| (cursor.job, cursor.finished))
+                .collect(),
+        },
+        rev: Rev(head.n),
+        secret_key: SecretKey(key),
+        member_events: all(rows, &Range::events())?,
+        leader: record(rows, keys::LEADER)?,
+    })
+}
+
+/// One ended job.
+pub(crate) fn history(rows: &impl Rows, job: JobId) -> Result<Option<HistoryRecord>, StoreError> {
+    record(rows, &keys::history(job))
+}
+
+/// A page of ended jobs.
+pub(crate) fn history_page(
+    rows: &impl Rows,
+    after: Option<HistoryCursor>,
+    limit: usize,
+) -> Result<HistoryPage, StoreError> {
+    let range = match after {
+        Some(HistoryCursor { finished, job }) => Range::summaries_after(finished, job),
+        None => Range::summaries(),
+    };
+    let mut found = summaries(rows, &range, limit.saturating_add(1))?;
+    let more = found.len() > limit;
+    found.truncate(limit);
+    let next = found.last().map(|(cursor, _)| *cursor).filter(|_| more);
+    let entries = found
+        .into_iter()
+        .map(|(HistoryCursor { finished, job }, value)| {
+            let summary = decode(&keys::summary(finished, job), &value);
+            HistoryEntry { job, finished, summary: summary.map_err(|error| error.to_string()) }
+        })
+        .collect();
+    Ok(HistoryPage { entries, next })
+}
+
+/// Summaries as they are stored; what they are of is in their keys.
+fn summaries(
+    rows: &impl Rows,
+    range: &Range,
+    limit: usize,
+) -> Result<Vec<(HistoryCursor, Vec<u8>)>, StoreError> {
+    let parse = |(key, value): (String, Vec<u8>)| match keys::parse_summary(&key) {
+        Some((finished, job)) => Some((HistoryCursor { finished, job }, value)),
+        None => {
+            tracing::warn!(key, "no summary has such a key; it is left out");
+            None
+        }
+    };
+    Ok(rows.scan(range, limit)?.into_iter().filter_map(parse).collect())
+}
+
+/// A task group's newest checkpoint.
+pub(crate) fn read_checkpoint(
+    rows: &impl Rows,
+    epoch: Epoch,
+    job: JobId,
+    task_group: TaskGroupId,
+) -> Result<Option<Bytes>, CheckpointError> {
+    leads(rows, epoch)?;
+    let key = keys::checkpoint(job, task_group);
+    let value = rows.get(&key).map_err(in_doubt)?;
+    value.map(|bytes| decode_checkpoint(&key, bytes)).transpose().map_err(in_doubt)
+}
+
+/// Puts a checkpoint if its guard holds.
+pub(crate) fn write_checkpoint(
+    rows: &mut impl RowsMut,
+    guard: CheckpointGuard,
+    value: &[u8],
+) -> Result<(), CheckpointError> {
+    let CheckpointGuard { epoch, job, task_group, token } = guard;
+    if value.len() > MAX_CHECKPOINT_BYTES {
+        return Err(CheckpointError::TooLarge);
+    }
+    leads(rows, epoch)?;
+    let current = record::<TokenRecord>(rows, &keys::token(job, task_group)).map_err(in_doubt)?;
+    let current = current.map(|record| record.token);
+    if current != Some(token) {
+        return Err(CheckpointError::Superseded { current });
+    }
+    let bytes = encode_checkpoint(token, value).map_err(CheckpointError::Unavailable)?;
+    let put = rows.put(&keys::checkpoint(job, task_group), &bytes);
+    put.map_err(|refusal| CheckpointError::Unavailable(refusal.to_string()))
+}
+
+fn leads(rows: &impl Rows, epoch: Epoch) -> Result<(), CheckpointError> {
+    let head = head(rows).map_err(in_doubt)?;
+    if head.epoch == epoch { Ok(()) } else { Err(CheckpointError::Fenced) }
+}
+
+/// The head, which every store has since its creation.
+pub(crate) fn head(rows: &impl Rows) -> Result<Head, StoreError> {
+    required(rows, keys::HEAD)
+}
+
+fn record<T: serde::de::DeserializeOwned>(
+    rows: &impl Rows,
+    key: &str,
+) -> Result<Option<T>, StoreError> {
+    rows.get(key)?.map(|bytes| decode(key, &bytes)).transpose()
+}
+
+fn required<T: serde::de::DeserializeOwned>(rows: &impl Rows, key: &str) -> Result<T, StoreError> {
+    let missing =
+        || StoreError::Undecodable { key: key.to_owned(), reason: "it is missing".into() };
+    record(rows, key)?.ok_or_else(missing)
+}
+
+fn all<T: serde::de::DeserializeOwned>(
+    rows: &impl Rows,
+    range: &Range,
+) -> Result<Vec<T>, StoreError> {
+    rows.scan(range, usize::MAX)?.iter().map(|(key, value)| decode(key, value)).collect()
+}
+
+fn put_record<T: serde::Serialize>(
+    rows: &mut impl RowsMut,
+    key: &str,
+    record: &T,
+) -> Result<(), StoreError> {
+    let bytes = encode(record).map_err(StoreError::Unavailable)?;
+    rows.put(key, &bytes).map_err(unavailable)
+}
+
+fn unavailable(refusal: Refusal) -> StoreError {
+    StoreError::Unavailable(refusal.to_string())
+}
+
+fn refused(error: StoreError) -> CommitError {
+    CommitError::NotApplied(Refusal::Unavailable(error.to_string()))
+}
+
+fn in_doubt(error: StoreError) -> CheckpointError {
+    CheckpointError::Unavailable(error.to_string())
+}
