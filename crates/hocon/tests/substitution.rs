@@ -104,11 +104,18 @@ fn objects_merge_with_what_a_substitution_brings() {
         ("a = ${base} { l += 2, y = ${a.x} }", r#"{"l":[1,2],"x":1,"o":{"p":1},"y":1}"#),
         ("a = ${base}\na { x = ${a.x}b }", r#"{"l":[1],"x":"1b","o":{"p":1}}"#),
         ("a = {z = 0}\na = ${n}\na { x = 1 }\nn = 5", r#"{"x":1}"#),
+        ("a = ${base} { l += 2 } { l = ${a.l} [3] }", r#"{"l":[1,2,3],"x":1,"o":{"p":1}}"#),
     ];
     for (text, expected) in cases {
         let resolved = resolve(&format!("{base}{text}"), &[]).expect(text);
         assert_eq!(resolved.root.get("a").expect(text).to_json(), expected, "{text}");
     }
+}
+
+#[test]
+fn a_variable_in_the_place_of_an_object_hides_it() {
+    let text = "a = {x = 1}\na = ${V}\nb = ${?a.x}";
+    assert_eq!(json_with(text, &[("V", "text")]), r#"{"a":"text"}"#);
 }
 
 #[test]
