@@ -1,0 +1,220 @@
+//! The loop: everything that happens goes into [`State`], and what it wants is done.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use steadfast_api::{AgentMessage, LaunchOrder};
+use steadfast_model::{ContainerEvent, ExecutionId, MemberUuid};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, MissedTickBehavior};
+
+use crate::Timings;
+use crate::connection::{Link, LinkEvent, Route};
+use crate::container::{self, Observed, Setup};
+use crate::state::{Effect, Profile, State};
+
+pub(crate) struct Agent {
+    state: State,
+    timings: Timings,
+    setup: Arc<Setup>,
+    route: Route,
+    link: Option<Link>,
+    /// How to reach each container's task.
+    orders: BTreeMap<ExecutionId, mpsc::UnboundedSender<AgentMessage>>,
+    /// Dropping it drops the sockets, from which the wrappers learn that the agent is gone.
+    tasks: JoinSet<()>,
+    observed: Observed,
+    deadline: Option<Instant>,
+    exit: bool,
+}
+
+impl Agent {
+    pub fn new(
+        profile: Profile,
+        timings: Timings,
+        setup: Setup,
+        route: Route,
+    ) -> anyhow::Result<(Self, mpsc::UnboundedReceiver<(ExecutionId, ContainerEvent)>)> {
+        let (observed, events) = mpsc::unbounded_channel();
+        let agent = Self {
+            state: State::new(new_uuid()?, profile),
+            timings,
+            setup: Arc::new(setup),
+            route,
+            link: None,
+            orders: BTreeMap::new(),
+            tasks: JoinSet::new(),
+            observed,
+            deadline: None,
+            exit: false,
+        };
+        Ok((agent, events))
+    }
+
+    pub async fn run(
+        mut self,
+        mut observed: mpsc::UnboundedReceiver<(ExecutionId, ContainerEvent)>,
+        shutdown: impl Future<Output = ()>,
+    ) -> anyhow::Result<()> {
+        tokio::pin!(shutdown);
+        let mut asked_to_go = false;
+        let mut beat = tokio::time::interval(self.timings.beat);
+        beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        self.perform(vec![Effect::Connect]).await?;
+        while !self.exit {
+            let effects = tokio::select! {
+                event = event_of(&mut self.link) => self.on_link(event),
+                // The agent holds a sender itself, so the channel never closes.
+                Some((id, event)) = observed.recv() => self.on_container(id, event),
+                _ = beat.tick() => self.state.beat(),
+                () = &mut shutdown, if !asked_to_go => {
+                    asked_to_go = true;
+                    self.state.shutdown()
+                }
+                () = sleep_until(self.deadline) => {
+                    self.deadline = None;
+                    self.state.deadline()
+                }
+                Some(ended) = self.tasks.join_next() => {
+                    if let Err(error) = ended {
+                        tracing::error!(%error, "a container's task failed");
+                    }
+                    Vec::new()
+                }
+            };
+            self.perform(effects).await?;
+        }
+        if let Some(link) = self.link.take() {
+            link.close().await;
+        }
+        Ok(())
+    }
+
+    fn on_link(&mut self, event: LinkEvent) -> Vec<Effect> {
+        match event {
+            LinkEvent::Up => self.state.connected(),
+            LinkEvent::Message(message) => self.state.heard(message),
+            LinkEvent::Down { why, leader } => {
+                if let Some(link) = self.link.take() {
+                    // The first failure is news, the ones that follow from it are not.
+                    match self.route.attempts() {
+                        0 | 1 => tracing::warn!(url = %link.url, why, "not connected"),
+                        _ => tracing::debug!(url = %link.url, why, "not connected"),
+                    }
+                }
+                if let Some(leader) = leader {
+                    self.route.redirected(leader);
+                }
+                self.state.disconnected()
+            }
+        }
+    }
+
+    fn on_container(&mut self, id: ExecutionId, event: ContainerEvent) -> Vec<Effect> {
+        tracing::info!(%id, ?event, "container");
+        if matches!(event, ContainerEvent::Ended { .. }) {
+            self.orders.remove(&id);
+        }
+        self.state.observed(id, event)
+    }
+
+    async fn perform(&mut self, effects: Vec<Effect>) -> anyhow::Result<()> {
+        let mut effects = effects;
+        while !effects.is_empty() {
+            let mut then = Vec::new();
+            for effect in effects {
+                match effect {
+                    Effect::MakeIdentity => then.extend(self.state.register_as(new_uuid()?)),
+                    Effect::Connect => self.connect().await?,
+                    other => self.perform_one(other),
+                }
+            }
+            effects = then;
+        }
+        Ok(())
+    }
+
+    fn perform_one(&mut self, effect: Effect) {
+        match effect {
+            Effect::MakeIdentity | Effect::Connect => {}
+            Effect::Send(message) => {
+                if let Some(link) = &self.link {
+                    link.send(message);
+                }
+            }
+            Effect::Welcomed { coordinators } => {
+                if let Some(link) = &self.link {
+                    tracing::info!(url = %link.url, "welcomed");
+                    self.route.welcomed(&link.url, &coordinators);
+                }
+            }
+            Effect::Launch(order) => self.launch(order),
+            Effect::Stop { id, reason, grace_ms } => {
+                if let Some(orders) = self.orders.get(&id) {
+                    // A container whose task has ended has been observed to end.
+                    let _ = orders.send(AgentMessage::Stop { reason, grace_ms });
+                }
+            }
+            Effect::Clear(id) => self.clear(id),
+            Effect::Deadline { after_ms } => {
+                self.deadline = Some(Instant::now() + Duration::from_millis(after_ms));
+            }
+            Effect::Exit => self.exit = true,
+        }
+    }
+
+    async fn connect(&mut self) -> anyhow::Result<()> {
+        if let Some(old) = self.link.take() {
+            old.close().await;
+        }
+        let (url, delay) = self.route.attempt(u64::from_ne_bytes(random()?));
+        self.link = Some(Link::open(url, delay, self.timings.silence));
+        Ok(())
+    }
+
+    fn launch(&mut self, order: LaunchOrder) {
+        let (orders, orders_out) = mpsc::unbounded_channel();
+        self.orders.insert(order.execution_resource_id, orders);
+        let (setup, observed) = (Arc::clone(&self.setup), self.observed.clone());
+        self.tasks.spawn(container::run(order, setup, orders_out, observed));
+    }
+
+    /// Removes files off the loop. What cannot be removed is left to a person; nothing depends on it.
+    fn clear(&self, id: ExecutionId) {
+        let held: BTreeSet<ExecutionId> = self.state.held().collect();
+        let setup = Arc::clone(&self.setup);
+        tokio::task::spawn_blocking(move || {
+            if let Err(error) = setup.data.clear(id).and_then(|()| setup.data.prune(&held)) {
+                tracing::warn!(%id, %error, "files of an ended container stay");
+            }
+        });
+    }
+}
+
+async fn event_of(link: &mut Option<Link>) -> LinkEvent {
+    match link {
+        Some(link) => link.event().await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn sleep_until(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => tokio::time::sleep_until(deadline).await,
+        None => std::future::pending().await,
+    }
+}
+
+fn new_uuid() -> anyhow::Result<MemberUuid> {
+    Ok(MemberUuid::new(uuid::Builder::from_random_bytes(random()?).into_uuid()))
+}
+
+fn random<const N: usize>() -> anyhow::Result<[u8; N]> {
+    let mut bytes = [0; N];
+    // Up to 256 bytes the kernel fills in one go (`getrandom(2)`).
+    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
+    Ok(bytes)
+}

@@ -1,0 +1,269 @@
+//! The agent's one connection to whichever coordinator leads.
+//!
+//! Its closing is news for both sides, so it must not linger half open: five seconds without any frame
+//! (the coordinator pings every second) count as closed. A [`Link`] is one attempt and the connection
+//! that came of it; [`Route`] decides whom the next attempt asks, and when.
+
+use std::time::Duration;
+
+use futures_util::{SinkExt as _, StreamExt as _};
+use steadfast_api::{FromAgent, ToAgent, paths};
+use steadfast_client::BaseUrl;
+use tokio::net::TcpStream;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::{Error, Message, http::header::LOCATION};
+
+/// From connecting to the end of the upgrade.
+const OPEN_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long an agent that closes waits for its last words to be taken.
+const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
+const FIRST_BACK_OFF_MS: u64 = 50;
+const LONGEST_BACK_OFF_MS: u64 = 500;
+
+/// Whom to ask next, and how long to wait before.
+#[derive(Debug)]
+pub(crate) struct Route {
+    configured: Vec<BaseUrl>,
+    /// The announced ones first; the configured ones are never forgotten.
+    known: Vec<BaseUrl>,
+    next: usize,
+    /// Named by a standby; asked before the others, once.
+    hint: Option<BaseUrl>,
+    /// Attempts since a coordinator said welcome.
+    attempts: u32,
+}
+
+impl Route {
+    pub fn new(configured: Vec<BaseUrl>) -> Self {
+        Self { known: configured.clone(), configured, next: 0, hint: None, attempts: 0 }
+    }
+
+    /// The next attempt: at once after a connection that served, then with a back-off between half and
+    /// the whole of 50, 100, … 500 ms. `jitter` is any number.
+    pub fn attempt(&mut self, jitter: u64) -> (BaseUrl, Duration) {
+        let delay_ms = match self.attempts {
+            0 => 0,
+            failures => {
+                let doubled_ms = FIRST_BACK_OFF_MS << (failures - 1).min(8);
+                let longest_ms = doubled_ms.min(LONGEST_BACK_OFF_MS);
+                longest_ms / 2 + jitter % (longest_ms / 2 + 1)
+            }
+        };
+        self.attempts = self.attempts.saturating_add(1);
+        let url = self.hint.take().unwrap_or_else(|| {
+            let url = self.known[self.next % self.known.len()].clone();
+            self.next = (self.next + 1) % self.known.len();
+            url
+        });
+        (url, Duration::from_millis(delay_ms))
+    }
+
+    /// `current` serves and announced these. Whoever served last is asked first.
+    pub fn welcomed(&mut self, current: &BaseUrl, announced: &[String]) {
+        let announced = announced.iter().filter_map(|text| text.parse().ok());
+        let mut known: Vec<BaseUrl> = Vec::new();
+        for url in announced.chain(self.configured.iter().cloned()).chain([current.clone()]) {
+            if !known.contains(&url) {
+                known.push(url);
+            }
+        }
+        self.next = known.iter().position(|url| url == current).unwrap_or(0);
+        self.known = known;
+        self.attempts = 0;
+    }
+
+    /// A standby named the leader.
+    pub fn redirected(&mut self, leader: BaseUrl) {
+        self.hint = Some(leader);
+    }
+
+    /// Attempts since the last welcome.
+    pub fn attempts(&self) -> u32 {
+        self.attempts
+    }
+}
+
+/// What happens on a link.
+#[derive(Debug)]
+pub(crate) enum LinkEvent {
+    /// Open; nothing is said yet.
+    Up,
+    Message(ToAgent),
+    /// Closed, or never opened. Nothing comes after it.
+    Down {
+        why: String,
+        leader: Option<BaseUrl>,
+    },
+}
+
+/// One attempt and its connection, on a task of its own so that a slow peer delays nobody.
+#[derive(Debug)]
+pub(crate) struct Link {
+    pub url: BaseUrl,
+    events: mpsc::UnboundedReceiver<LinkEvent>,
+    outbound: mpsc::UnboundedSender<FromAgent>,
+    task: JoinHandle<()>,
+}
+
+impl Link {
+    /// Waits for `delay`, then connects. `silence` is how long a connection may carry nothing.
+    pub fn open(url: BaseUrl, delay: Duration, silence: Duration) -> Self {
+        let (events_in, events) = mpsc::unbounded_channel();
+        let (outbound, outbound_out) = mpsc::unbounded_channel();
+        let to = url.clone();
+        let task = tokio::spawn(async move {
+            sleep(delay).await;
+            let down = match connect(&to).await {
+                Ok(socket) => {
+                    let _ = events_in.send(LinkEvent::Up);
+                    let why = talk(socket, outbound_out, &events_in, silence).await;
+                    LinkEvent::Down { why, leader: None }
+                }
+                Err(down) => down,
+            };
+            let _ = events_in.send(down);
+        });
+        Self { url, events, outbound, task }
+    }
+
+    pub async fn event(&mut self) -> LinkEvent {
+        // The task's last word is `Down`; without it, it panicked.
+        let gone = || LinkEvent::Down { why: "the connection's task ended".into(), leader: None };
+        self.events.recv().await.unwrap_or_else(gone)
+    }
+
+    pub fn send(&self, message: FromAgent) {
+        // A link that is down says so in its events.
+        let _ = self.outbound.send(message);
+    }
+
+    /// Says what is still to be said, then closes; it is closed when this returns.
+    pub async fn close(self) {
+        let Self { outbound, mut task, .. } = self;
+        drop(outbound);
+        if timeout(CLOSE_TIMEOUT, &mut task).await.is_err() {
+            task.abort();
+            let _ = task.await;
+        }
+    }
+}
+
+async fn connect(url: &BaseUrl) -> Result<WebSocketStream<TcpStream>, LinkEvent> {
+    let down = |why, leader| LinkEvent::Down { why, leader };
+    let open = async {
+        let stream = TcpStream::connect(url.authority()).await?;
+        stream.set_nodelay(true)?;
+        let request = format!("ws://{}{}", url.authority(), paths::AGENT);
+        Ok(tokio_tungstenite::client_async(request, stream).await?.0)
+    };
+    match timeout(OPEN_TIMEOUT, open).await {
+        Ok(Ok(socket)) => Ok(socket),
+        Ok(Err(Error::Http(answer))) => {
+            let location = answer.headers().get(LOCATION).and_then(|value| value.to_str().ok());
+            let leader = location.and_then(|location| BaseUrl::of_location(location).ok());
+            Err(down(format!("it answered {}", answer.status()), leader))
+        }
+        Ok(Err(error)) => Err(down(error.to_string(), None)),
+        Err(_) => Err(down(format!("no answer within {} s", OPEN_TIMEOUT.as_secs()), None)),
+    }
+}
+
+/// Carries messages both ways until one side has enough; returns why.
+async fn talk(
+    mut socket: WebSocketStream<TcpStream>,
+    mut outbound: mpsc::UnboundedReceiver<FromAgent>,
+    events: &mpsc::UnboundedSender<LinkEvent>,
+    silence: Duration,
+) -> String {
+    let mut heard = Instant::now();
+    loop {
+        let said = tokio::select! {
+            // A process that was stopped has frames waiting: they count before the clock does.
+            biased;
+            frame = socket.next() => {
+                heard = Instant::now();
+                match frame {
+                    None | Some(Ok(Message::Close(_))) => return "closed by the coordinator".into(),
+                    Some(Err(error)) => return error.to_string(),
+                    Some(Ok(Message::Text(text))) => match serde_json::from_str(&text) {
+                        Ok(message) => drop(events.send(LinkEvent::Message(message))),
+                        // A coordinator of a later version may say more than this agent knows.
+                        Err(error) => tracing::warn!(%error, "message not understood"),
+                    },
+                    Some(Ok(_)) => {}
+                }
+                continue;
+            }
+            () = sleep_until(heard + silence) => return format!("silent for {silence:?}"),
+            said = outbound.recv() => said,
+        };
+        let Some(message) = said else {
+            // The peer may be gone; a closing that fails changes nothing.
+            let _ = socket.close(None).await;
+            return "closed by this agent".into();
+        };
+        let text = match serde_json::to_string(&message) {
+            Ok(text) => text,
+            Err(error) => return format!("a message could not be written: {error}"),
+        };
+        match timeout(silence, socket.send(Message::text(text))).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => return error.to_string(),
+            Err(_) => return format!("took nothing for {silence:?}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn url(port: u16) -> BaseUrl {
+        format!("http://127.0.0.1:{port}").parse().unwrap()
+    }
+
+    fn delays(route: &mut Route, jitter: u64) -> Vec<u64> {
+        (0..6).map(|_| u64::try_from(route.attempt(jitter).1.as_millis()).unwrap()).collect()
+    }
+
+    #[test]
+    fn the_first_attempt_is_immediate_and_none_waits_longer_than_half_a_second() {
+        let mut route = Route::new(vec![url(1)]);
+        assert_eq!(delays(&mut route, 0), [0, 25, 50, 100, 200, 250]);
+        route.welcomed(&url(1), &[]);
+        // The most jitter that 50, 100, … allow: half of each, a multiple of none of the others.
+        assert_eq!(route.attempt(25).1, Duration::ZERO);
+        assert_eq!(route.attempt(25).1, Duration::from_millis(50));
+        for _ in 0..100 {
+            assert!(route.attempt(250).1 <= Duration::from_millis(LONGEST_BACK_OFF_MS));
+        }
+    }
+
+    #[test]
+    fn attempts_go_round_beginning_with_whoever_served() {
+        let mut route = Route::new(vec![url(1), url(2), url(3)]);
+        let asked = |route: &mut Route| route.attempt(0).0;
+        assert_eq!([asked(&mut route), asked(&mut route)], [url(1), url(2)]);
+        route.welcomed(&url(2), &[]);
+        assert_eq!([0; 4].map(|_| asked(&mut route)), [url(2), url(3), url(1), url(2)]);
+    }
+
+    #[test]
+    fn announced_coordinators_come_first_and_configured_ones_stay() {
+        let mut route = Route::new(vec![url(1)]);
+        route.welcomed(&url(1), &[url(2).to_string(), "nonsense".into(), url(3).to_string()]);
+        assert_eq!([0; 4].map(|_| route.attempt(0).0), [url(1), url(2), url(3), url(1)]);
+    }
+
+    #[test]
+    fn a_standbys_hint_is_followed_once_and_with_the_usual_back_off() {
+        let mut route = Route::new(vec![url(1), url(2)]);
+        route.attempt(0);
+        route.redirected(url(9));
+        assert_eq!(route.attempt(0), (url(9), Duration::from_millis(25)));
+        assert_eq!(route.attempt(0).0, url(2));
+    }
+}

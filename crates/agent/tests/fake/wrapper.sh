@@ -1,0 +1,49 @@
+#!/bin/sh
+# Stands in for `steadfast exec --agent-on-stdin --log-dir DIR -- BEHAVIOUR`: speaks the wrapper's side
+# of the protocol on the socket that is its standard input, and supervises nothing.
+say() { printf '%s\n' "$1" >&0; }
+ended() { say "{\"type\":\"ended\",\"outcome\":$1,\"proof\":\"NO_CHILD_LEFT\"}"; }
+start() {
+  sleep 1000 </dev/null &
+  program=$!
+  say "{\"type\":\"started\",\"pid\":$program,\"wrapperPid\":$$}"
+}
+end_program() { kill -9 "$program"; wait "$program" 2>/dev/null; }
+expire_lease() { say '{"type":"lease","until":1}'; }
+# Runs until the agent has seen the end, or is gone.
+listen() {
+  while read -r line; do
+    case $line in
+    *'"stop"'*)
+      end_program
+      ended '{"outcome":"ended","why":{"kind":"told","reason":"MEMBER_LOST"},"killed":false}'
+      ;;
+    *'"endSeen"'*) exit 0 ;;
+    esac
+  done
+  end_program
+}
+case $6 in
+finishes)
+  start
+  end_program
+  ended '{"outcome":"exited","code":0}'
+  listen
+  ;;
+runs)
+  start
+  listen
+  ;;
+hangs) # the program outlives its lease, and the wrapper only waits for it
+  start
+  expire_lease
+  wait "$program"
+  ended '{"outcome":"signaled","signal":9}'
+  listen
+  ;;
+stops) # the wrapper itself is stopped
+  start
+  expire_lease
+  kill -STOP $$
+  ;;
+esac
