@@ -1,10 +1,41 @@
-//! The coordinator: the loop, effects, HTTP. (being written)
+//! The coordinator: the loop, effects, HTTP. A thin shell around the engine.
+//!
+//! ```text
+//! agents ─────▶ http/agents   ─┐
+//! containers ─▶ http/validity ─┼▶ inbox ▶ Engine::step ▶ commit ▶ index ▶ effects ──▶ agents
+//! users ──────▶ http/jobs     ─┘    ▲                                │
+//!                   └──── view ◀────┴────────────────────────────────┘
+//! ```
+
+mod clock;
+mod commit;
+mod convert;
+mod explain;
+mod http;
+mod index;
+mod launch;
+mod leader;
+mod secrets;
+mod shared;
+mod view;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
+use anyhow::Context;
 use steadfast_engine::Settings;
-use steadfast_store::Store;
+use steadfast_model::Timestamp;
+use steadfast_store::{LeaderInfo, Store, StoreError};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tracing::{info, warn};
+
+use crate::leader::{TermEnd, run_term};
+use crate::shared::Shared;
+
+/// The pause between two terms of one process.
+const BETWEEN_TERMS: Duration = Duration::from_millis(200);
 
 /// How a coordinator is set up.
 #[derive(Clone, Debug)]
@@ -20,13 +51,72 @@ pub struct Config {
 /// Leads and serves until `shutdown` completes.
 ///
 /// # Errors
-/// When the address cannot be bound, or the store refuses to be led or loaded for good.
+/// When the address is not a loopback one or cannot be bound, or the store cannot be led or loaded for a
+/// reason that waiting does not mend.
 pub async fn run(
     store: Arc<dyn Store>,
     config: Config,
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> anyhow::Result<()> {
-    let _ = (store, config);
-    shutdown.await;
+    let Config { listen, urls, settings } = config;
+    anyhow::ensure!(
+        listen.ip().is_loopback(),
+        "{listen} is not a loopback address: without authentication a coordinator listens on \
+         loopback only, for example 127.0.0.1:{}",
+        listen.port()
+    );
+    let listener = bind(listen).with_context(|| format!("cannot listen on {listen}"))?;
+    let me = LeaderInfo {
+        url: urls.first().cloned().unwrap_or_else(|| format!("http://{listen}")),
+        host: host_name(),
+        pid: std::process::id(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        since: Timestamp::default(),
+    };
+    let shared = Arc::new(Shared::new(store, urls));
+    let (stop, stopped) = watch::channel(false);
+    tokio::spawn(async move {
+        shutdown.await;
+        // Nobody listens any more only when everything has ended already.
+        let _ = stop.send(true);
+    });
+    let http = tokio::spawn(http::serve(listener, Arc::clone(&shared), stopped.clone()));
+    let outcome = lead(&shared, &settings, &me, stopped).await;
+    http.abort();
+    outcome
+}
+
+/// One term after the other, until the process is asked to go: the loop never dies of one error.
+async fn lead(
+    shared: &Shared,
+    settings: &Settings,
+    me: &LeaderInfo,
+    stopped: watch::Receiver<bool>,
+) -> anyhow::Result<()> {
+    while !*stopped.borrow() {
+        match run_term(shared, settings, me.clone(), stopped.clone()).await {
+            Ok(TermEnd::Shutdown) => return Ok(()),
+            Ok(TermEnd::Lost(why)) => warn!(why, "the term is over: loading again"),
+            Err(StoreError::Unavailable(why)) => warn!(why, "the store is not available"),
+            Err(error) => return Err(error).context("the store cannot be used"),
+        }
+        tokio::time::sleep(BETWEEN_TERMS).await;
+    }
+    info!("stopped");
     Ok(())
+}
+
+/// A listener on an address that an earlier process may have left a moment ago.
+fn bind(listen: SocketAddr) -> std::io::Result<TcpListener> {
+    let socket = match listen {
+        SocketAddr::V4(_) => tokio::net::TcpSocket::new_v4()?,
+        SocketAddr::V6(_) => tokio::net::TcpSocket::new_v6()?,
+    };
+    socket.set_reuseaddr(true)?;
+    socket.bind(listen)?;
+    socket.listen(1_024)
+}
+
+fn host_name() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
 }

@@ -1,0 +1,140 @@
+//! A job's story in ordered sentences, told from its record and its ledger.
+
+use steadfast_api::{Explanation, Sentence};
+use steadfast_engine::records::{FailureKind, JobRecord};
+use steadfast_ledger::{Episode, EpisodeStatus, JobLedger, Tracking};
+use steadfast_model::{LeaveClassification, LossCause, Timestamp};
+
+use crate::convert::episode_id;
+
+/// Tells the story of a job, oldest sentence first.
+pub(crate) fn explain(job: &JobRecord, ledger: Option<&JobLedger>) -> Explanation {
+    let mut story = Story { job, sentences: Vec::new() };
+    story.say(job.created, None, format!("job {} \"{}\" was submitted", job.id, job.spec.name));
+    story.failures();
+    if let Some(ledger) = ledger {
+        story.ledger(ledger);
+    } else if job.spec.tracking_threshold().is_some() {
+        let text = "the recovery ledger cannot be read: the counts are UNKNOWN".to_owned();
+        story.say(job.created, None, text);
+    }
+    if let Some(at) = job.cancel_requested {
+        story.say(at, None, "somebody asked for the job's end".to_owned());
+    }
+    if let Some(at) = job.finished {
+        let why = job.error.as_ref().map(|error| format!(": {error}")).unwrap_or_default();
+        story.say(at, None, format!("the job ended {}{why}", job.status));
+    }
+    story.sentences.sort_by_key(|sentence| sentence.time);
+    Explanation { sentences: story.sentences }
+}
+
+struct Story<'a> {
+    job: &'a JobRecord,
+    sentences: Vec<Sentence>,
+}
+
+impl Story<'_> {
+    fn say(&mut self, at: Timestamp, episode: Option<&Episode>, text: String) {
+        let episode_id = episode.map(|episode| episode_id(self.job.id, episode.number));
+        self.sentences.push(Sentence { time: at.into(), text, episode_id });
+    }
+
+    /// Ordinary failures; what member loss did is told by the ledger.
+    fn failures(&mut self) {
+        let tracked = self.job.spec.tracking_threshold().is_some();
+        for pipeline in &self.job.pipelines {
+            for failure in &pipeline.failures {
+                let kind = match failure.kind {
+                    FailureKind::MemberLoss if tracked => continue,
+                    FailureKind::MemberLoss => "member loss",
+                    FailureKind::Program => "an ordinary failure, not counted",
+                    FailureKind::Ladder => "ended by its validator, not counted",
+                };
+                let (id, attempt, cause) = (pipeline.id, failure.attempt, &failure.cause);
+                let text = format!("pipeline {id}, attempt {attempt}: {cause} ({kind})");
+                self.say(failure.at, None, text);
+            }
+        }
+    }
+
+    fn ledger(&mut self, ledger: &JobLedger) {
+        let mut total = 0;
+        let dropped = ledger.history().dropped();
+        for (at, episode) in ledger.history().iter().chain(ledger.active()).enumerate() {
+            self.episode(episode, ledger, &mut total, dropped == 0);
+            if at == 0 && dropped > 0 {
+                let text = format!("{dropped} further episodes are no longer kept");
+                self.say(episode.ended.unwrap_or(episode.marks.declared), None, text);
+            }
+        }
+        if let Tracking::Lost { since, cause } = ledger.tracking() {
+            let text =
+                format!("tracking was lost ({cause:?}): the counts are lower bounds from here");
+            self.say(*since, None, text);
+        }
+    }
+
+    fn episode(&mut self, episode: &Episode, ledger: &JobLedger, total: &mut u64, exact: bool) {
+        for incident in &episode.incidents {
+            let pipelines: Vec<String> =
+                incident.pipelines.iter().map(|pipeline| pipeline.to_string()).collect();
+            let cause = match incident.cause {
+                LossCause::ConnectionClosed => "connection closed",
+                LossCause::Silence => "silence",
+                LossCause::Leaving => "its agent left",
+            };
+            let text = format!(
+                "member {} ({}) was lost: {cause}, {} → episode {} → {} task groups of pipelines {}",
+                incident.member,
+                incident.address,
+                incident.evidence,
+                episode.number,
+                incident.task_group_count,
+                pipelines.join(", "),
+            );
+            self.say(incident.declared, Some(episode), text);
+        }
+        self.attempts(episode, ledger, total, exact);
+        if let Some(at) = episode.ended {
+            let number = episode.number;
+            let text = match (episode.status, &episode.abort_reason) {
+                (EpisodeStatus::Aborted, Some(why)) => {
+                    format!("episode {number} was aborted: {why}")
+                }
+                (EpisodeStatus::Aborted, None) => format!("episode {number} was aborted"),
+                _ => format!("episode {number} is complete: every affected pipeline runs again"),
+            };
+            self.say(at, Some(episode), text);
+        }
+    }
+
+    fn attempts(&mut self, episode: &Episode, ledger: &JobLedger, total: &mut u64, exact: bool) {
+        let planned = LeaveClassification::PlannedVerified;
+        let mut generation = 0;
+        for attempt in &episode.attempts {
+            let Some(at) = attempt.confirmed else { continue };
+            let sequence = u64::from(attempt.id.prepare_seq);
+            let mut text = format!("pipeline {} was deployed again", attempt.id.pipeline);
+            if sequence <= generation {
+                text += ": the same job-level attempt, not counted again";
+            } else if !episode.counts() {
+                text += &format!(": not counted, all of its incidents are {planned}");
+            } else {
+                *total += 1;
+                text += " → counted once";
+                if exact {
+                    text += &format!(", total {total} of threshold {}", ledger.threshold());
+                }
+                if ledger.dirty_since() == Some(at) {
+                    text += " → DIRTY";
+                }
+            }
+            generation = generation.max(sequence);
+            if let Some(cause) = &attempt.cause {
+                text += &format!("; that attempt failed: {cause}");
+            }
+            self.say(at, Some(episode), text);
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! An agent's one connection: a WebSocket whose closing is the news that the agent died.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::ws::{Message, WebSocket, WebSocketUpgrade};
+use axum::extract::{Extension, State};
+use axum::response::{IntoResponse, Response};
+use steadfast_api::{FromAgent, Hello, ToAgent};
+use steadfast_engine::records::MemberRecord;
+use steadfast_engine::{Connection, Input, Reporter};
+use steadfast_model::{Epoch, MemberUuid, Timestamp};
+use tokio::sync::mpsc::UnboundedReceiver;
+use tracing::{info, warn};
+
+use super::Peer;
+use super::respond::not_leading;
+use crate::shared::{Shared, Term};
+
+/// The largest message: a `Hello` of an agent with thousands of containers.
+const MAX_MESSAGE_BYTES: usize = 4 * 1024 * 1024;
+/// The agent takes a connection that is silent for several of these for dead.
+const PING_INTERVAL: Duration = Duration::from_secs(1);
+/// An agent that does not say who it is within this time is hung up on.
+const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
+
+pub(crate) async fn connect(
+    State(shared): State<Arc<Shared>>,
+    Extension(peer): Extension<Peer>,
+    upgrade: WebSocketUpgrade,
+) -> Response {
+    let Some(term) = shared.term() else { return not_leading().into_response() };
+    upgrade
+        .max_message_size(MAX_MESSAGE_BYTES)
+        .on_upgrade(move |socket| async move { converse(socket, term, peer).await })
+}
+
+/// Why a conversation ended.
+enum End {
+    /// The agent closed it, died, or broke the protocol.
+    Theirs,
+    /// This coordinator closed it: not to be held against the member.
+    Ours,
+}
+
+async fn converse(mut socket: WebSocket, term: Arc<Term>, peer: Peer) {
+    let Some(hello) = first_message(&mut socket).await else {
+        warn!(peer = %peer.0, "an agent's connection did not begin with a Hello");
+        return;
+    };
+    if hello.highest_epoch > term.epoch {
+        warn!(
+            member = %hello.uuid, seen = %hello.highest_epoch, own = %term.epoch,
+            "an agent has obeyed a later leader"
+        );
+        return;
+    }
+    let (connection, outgoing) = term.connect();
+    let member = hello.uuid;
+    info!(%member, peer = %peer.0, pid = hello.pid, "an agent connected");
+    let end = match term.tell(hello_input(connection, hello, peer)).await {
+        Ok(()) => talk(&mut socket, &term, member, connection, outgoing).await,
+        Err(_) => End::Ours,
+    };
+    term.disconnect(connection);
+    let by_us = matches!(end, End::Ours);
+    info!(%member, by_us, "an agent's connection ended");
+    let _ = term.tell(Input::Disconnected { member, connection, by_us }).await;
+}
+
+async fn first_message(socket: &mut WebSocket) -> Option<Hello> {
+    let received = tokio::time::timeout(HELLO_TIMEOUT, socket.recv()).await.ok()??;
+    let Ok(Message::Text(text)) = received else { return None };
+    match serde_json::from_str(&text) {
+        Ok(FromAgent::Hello(hello)) => Some(hello),
+        _ => None,
+    }
+}
+
+fn hello_input(connection: Connection, hello: Hello, peer: Peer) -> Input {
+    let Hello {
+        uuid,
+        host,
+        pid,
+        slots,
+        tags,
+        version,
+        feature_level,
+        welcomed,
+        highest_epoch: _,
+        containers,
+    } = hello;
+    let member = MemberRecord {
+        uuid,
+        host,
+        address: peer.0.to_string(),
+        pid,
+        slots,
+        tags,
+        version,
+        feature_level,
+        registered: Timestamp::default(),
+        lost: None,
+    };
+    let containers = containers
+        .into_iter()
+        .map(|sighting| (sighting.execution_resource_id, sighting.last_event))
+        .collect();
+    Input::Hello { connection, member: Box::new(member), welcomed, containers }
+}
+
+async fn talk(
+    socket: &mut WebSocket,
+    term: &Term,
+    member: MemberUuid,
+    connection: Connection,
+    mut outgoing: UnboundedReceiver<ToAgent>,
+) -> End {
+    let mut ping = tokio::time::interval(PING_INTERVAL);
+    loop {
+        tokio::select! {
+            message = outgoing.recv() => {
+                let Some(message) = message else { return End::Ours };
+                if send(socket, &message).await.is_err() {
+                    return End::Theirs;
+                }
+            }
+            received = socket.recv() => {
+                let input = match received {
+                    Some(Ok(Message::Text(text))) => {
+                        match read(&text, member, connection, term.epoch) {
+                            Ok(input) => input,
+                            Err(why) => {
+                                warn!(%member, why, "an agent sent what cannot be read");
+                                return End::Theirs;
+                            }
+                        }
+                    }
+                    Some(Ok(Message::Close(_)) | Err(_)) | None => return End::Theirs,
+                    Some(Ok(_)) => Input::Heard { member, connection },
+                };
+                if term.tell(input).await.is_err() {
+                    return End::Ours;
+                }
+            }
+            _ = ping.tick() => {
+                if socket.send(Message::Ping(Default::default())).await.is_err() {
+                    return End::Theirs;
+                }
+            }
+        }
+    }
+}
+
+async fn send(socket: &mut WebSocket, message: &ToAgent) -> Result<(), axum::Error> {
+    let text = serde_json::to_string(message).map_err(axum::Error::new)?;
+    socket.send(Message::text(text)).await
+}
+
+fn read(
+    text: &str,
+    member: MemberUuid,
+    connection: Connection,
+    _epoch: Epoch,
+) -> Result<Input, String> {
+    match serde_json::from_str(text).map_err(|error| error.to_string())? {
+        FromAgent::Hello(_) => Err("a second Hello".to_owned()),
+        FromAgent::Beat => Ok(Input::Heard { member, connection }),
+        FromAgent::Report(report) => Ok(Input::Container {
+            execution: report.execution_resource_id,
+            event: report.event,
+            reporter: Reporter::Agent(member, connection),
+        }),
+        FromAgent::Leaving => Ok(Input::Leaving { member, connection }),
+    }
+}

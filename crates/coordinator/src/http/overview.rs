@@ -1,0 +1,85 @@
+//! The cluster at a glance, its members, and the probes.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use serde_json::json;
+use steadfast_api::{
+    CoordinatorInfo, EvaluationCounts, MemberCounts, MemberInfo, Overview, SlotCounts,
+};
+use steadfast_model::{EvaluationStatus, MemberStatus};
+
+use super::respond::{Failure, json as answer, not_leading};
+use crate::convert;
+use crate::shared::Shared;
+use crate::view::View;
+
+pub(crate) async fn overview(State(shared): State<Arc<Shared>>) -> Result<Response, Failure> {
+    let term = shared.term().ok_or_else(not_leading)?;
+    let view = term.view.borrow().clone();
+    let (members, slots) = count_members(&view);
+    let mut jobs = BTreeMap::new();
+    let mut evaluations = EvaluationCounts::default();
+    let mut count = |status, evaluation: Option<EvaluationStatus>| {
+        *jobs.entry(status).or_default() += 1;
+        match evaluation {
+            Some(EvaluationStatus::Clean) => evaluations.clean += 1,
+            Some(EvaluationStatus::Dirty) => evaluations.dirty += 1,
+            Some(EvaluationStatus::Unknown) => evaluations.unknown += 1,
+            Some(EvaluationStatus::Disabled) | None => evaluations.disabled += 1,
+        }
+    };
+    for job in view.jobs.values() {
+        count(job.record.status, Some(job.evaluation(view.watermarks).status));
+    }
+    for summary in view.finished.values() {
+        count(summary.status, summary.evaluation.as_ref().map(|evaluation| evaluation.status));
+    }
+    let coordinator = CoordinatorInfo {
+        url: term.leader.url.clone(),
+        pid: term.leader.pid,
+        epoch: view.epoch,
+        since: view.since.into(),
+    };
+    let version = env!("CARGO_PKG_VERSION").to_owned();
+    let self_suspicion = None;
+    let overview =
+        Overview { version, coordinator, members, slots, jobs, evaluations, self_suspicion };
+    Ok(answer(StatusCode::OK, &overview))
+}
+
+fn count_members(view: &View) -> (MemberCounts, SlotCounts) {
+    let (mut members, mut slots) = (MemberCounts::default(), SlotCounts::default());
+    for member in view.members.iter() {
+        match member.status {
+            MemberStatus::Lost => {
+                members.lost += 1;
+                continue;
+            }
+            MemberStatus::Alive | MemberStatus::Draining => members.alive += 1,
+            MemberStatus::Suspected | MemberStatus::Disconnected => members.suspected += 1,
+        }
+        slots.total += u64::from(member.record.slots);
+        slots.used += u64::from(member.used_slots);
+    }
+    (members, slots)
+}
+
+pub(crate) async fn members(State(shared): State<Arc<Shared>>) -> Result<Response, Failure> {
+    let term = shared.term().ok_or_else(not_leading)?;
+    let members = Arc::clone(&term.view.borrow().members);
+    let listed: Vec<MemberInfo> = members.iter().map(convert::member_info).collect();
+    Ok(answer(StatusCode::OK, &listed))
+}
+
+pub(crate) async fn live() -> Response {
+    answer(StatusCode::OK, &json!({"status": "live"}))
+}
+
+pub(crate) async fn ready(State(shared): State<Arc<Shared>>) -> Result<Response, Failure> {
+    let term = shared.term().ok_or_else(not_leading)?;
+    Ok(answer(StatusCode::OK, &json!({"status": "ready", "epoch": term.epoch})))
+}

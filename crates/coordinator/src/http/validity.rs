@@ -1,0 +1,216 @@
+//! The two ends of a container's conversation: "may I go on?", and its good-bye.
+//!
+//! The question takes no lock of the loop, touches no store and waits in no queue.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::State;
+use axum::extract::rejection::JsonRejection;
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use hyper::Request;
+use serde_json::json;
+use steadfast_api::{ContainerEnded, ValidityAnswer};
+use steadfast_engine::{Input, Reply, Reporter};
+use steadfast_model::{ContainerEvent, ExecutionId};
+
+use super::respond::{Failure, json as answer_json, not_leading};
+use crate::index::Answer;
+use crate::shared::{Shared, Term};
+
+/// The longest query that can hold everything a container may say.
+const MAX_QUERY_BYTES: usize = 1_024;
+
+/// What a container asks.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Question {
+    execution: Option<ExecutionId>,
+    nonce: Option<u64>,
+    started: bool,
+    pid: Option<u32>,
+    wrapper_pid: Option<u32>,
+}
+
+impl Question {
+    /// Reads the query; every key at most once, and none that is not known.
+    fn read(query: Option<&str>) -> Result<Self, String> {
+        let query = query.unwrap_or_default();
+        if query.len() > MAX_QUERY_BYTES {
+            return Err(format!("the query is longer than {MAX_QUERY_BYTES} bytes"));
+        }
+        let mut question = Self::default();
+        let mut seen: Vec<Cow<'_, str>> = Vec::new();
+        for (key, value) in form_urlencoded::parse(query.as_bytes()) {
+            if seen.contains(&key) {
+                return Err(format!("{key} is given twice"));
+            }
+            let number = |what: &str| format!("{what} is not a number: {value}");
+            match key.as_ref() {
+                "execution_resource_id" => {
+                    let id = value.parse();
+                    question.execution =
+                        Some(id.map_err(|e: steadfast_model::ParseIdError| e.to_string())?);
+                }
+                "nonce" => {
+                    question.nonce = Some(value.parse().map_err(|_| number("nonce"))?);
+                }
+                "state" => question.started = value == "started",
+                "pid" => question.pid = Some(value.parse().map_err(|_| number("pid"))?),
+                "wrapperPid" => {
+                    question.wrapper_pid = Some(value.parse().map_err(|_| number("wrapperPid"))?);
+                }
+                _ => return Err(format!("{key} is not known here")),
+            }
+            seen.push(key);
+        }
+        Ok(question)
+    }
+}
+
+/// `GET /isContainerValid`.
+pub(crate) async fn answer(shared: &Shared, request: &Request<hyper::body::Incoming>) -> Response {
+    if request.method() != Method::GET {
+        return super::respond::no_such_method(request.method().clone(), request.uri().clone())
+            .await;
+    }
+    let question = match Question::read(request.uri().query()) {
+        Ok(question) => question,
+        Err(why) => return Failure::bad_request(why).into_response(),
+    };
+    let Some(execution) = question.execution else {
+        return Failure::bad_request("execution_resource_id is missing").into_response();
+    };
+    let Some(term) = shared.term() else { return cannot_know(shared, 200) };
+    match bearer(request.headers()) {
+        Some(secret) if term.secrets.is_of(execution, secret) => {
+            verdict(shared, &term, execution, &question).await
+        }
+        Some(_) => {
+            Failure::unauthorized("this is not the secret of this container").into_response()
+        }
+        None => match term.index.peek(execution) {
+            Some(is_valid) => {
+                let bare = ValidityAnswer { is_valid, ..ValidityAnswer::default() };
+                answer_json(StatusCode::OK, &bare)
+            }
+            None => cannot_know(shared, 200),
+        },
+    }
+}
+
+async fn verdict(
+    shared: &Shared,
+    term: &Term,
+    execution: ExecutionId,
+    question: &Question,
+) -> Response {
+    let body = match term.index.ask(execution, term.clock.now()) {
+        Answer::Unknown { ask_again_ms } => return cannot_know(shared, ask_again_ms),
+        Answer::Invalid(reason) => ValidityAnswer {
+            is_valid: false,
+            reason: Some(reason),
+            coordinator_epoch: Some(term.epoch),
+            nonce: question.nonce,
+            ..ValidityAnswer::default()
+        },
+        Answer::Valid { lease_ms, next_poll_ms, token } => ValidityAnswer {
+            is_valid: true,
+            lease_ms: Some(lease_ms),
+            next_poll_ms: Some(next_poll_ms),
+            fencing_token: Some(token),
+            coordinator_epoch: Some(term.epoch),
+            coordinators: Some(shared.urls.clone()),
+            reason: None,
+            nonce: question.nonce,
+        },
+    };
+    if let (true, Some(pid), Some(wrapper_pid)) =
+        (question.started && body.is_valid, question.pid, question.wrapper_pid)
+        && term.index.is_start_news(execution)
+    {
+        let event = ContainerEvent::Started { pid, wrapper_pid };
+        let reporter = Reporter::Wrapper(None);
+        // The verdict does not depend on it: if the term is over, the next one is told again.
+        let _ = term.tell(Input::Container { execution, event, reporter }).await;
+    }
+    answer_json(StatusCode::OK, &body)
+}
+
+/// 503: whoever asks goes on while its lease lasts, and asks the next coordinator.
+fn cannot_know(shared: &Shared, ask_again_ms: u64) -> Response<Body> {
+    let body = json!({
+        "status": "fail",
+        "message": "this coordinator cannot know at the moment; ask again, or ask another",
+        "nextPollMs": ask_again_ms,
+        "coordinators": shared.urls,
+    });
+    let mut response = answer_json(StatusCode::SERVICE_UNAVAILABLE, &body);
+    response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+    response
+}
+
+/// `Authorization: Bearer …`.
+pub(crate) fn bearer(headers: &HeaderMap) -> Option<&str> {
+    headers.get(header::AUTHORIZATION)?.to_str().ok()?.strip_prefix("Bearer ")
+}
+
+/// `POST /containerEnded`: a wrapper's good-bye. Acknowledged once it is durable.
+pub(crate) async fn ended(
+    State(shared): State<Arc<Shared>>,
+    headers: HeaderMap,
+    body: Result<Json<ContainerEnded>, JsonRejection>,
+) -> Result<Response, Failure> {
+    let Json(ContainerEnded { execution_resource_id: execution, outcome, proof }) =
+        body.map_err(|refused| Failure::bad_request(refused.body_text()))?;
+    let term = shared.term().ok_or_else(not_leading)?;
+    if !bearer(&headers).is_some_and(|secret| term.secrets.is_of(execution, secret)) {
+        return Err(Failure::unauthorized("the container's own secret is required"));
+    }
+    let event = ContainerEvent::Ended { outcome: Some(outcome), proof };
+    let reply = term
+        .ask(|ticket| Input::Container {
+            execution,
+            event,
+            reporter: Reporter::Wrapper(Some(ticket)),
+        })
+        .await;
+    match reply {
+        Ok(Reply::EndNoted) => Ok(answer_json(StatusCode::OK, &json!({"status": "noted"}))),
+        Ok(other) => Err(Failure::broken(format!("another question was answered: {other:?}"))),
+        Err(_) => Err(not_leading()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_what_a_container_says() {
+        let query = "execution_resource_id=container_00000000000000ab_7&nonce=9&state=started&pid=3\
+                     &wrapperPid=2";
+        let question = Question::read(Some(query)).unwrap();
+        assert_eq!(question.execution.unwrap().to_string(), "container_00000000000000ab_7");
+        assert_eq!(
+            (question.nonce, question.pid, question.wrapper_pid),
+            (Some(9), Some(3), Some(2))
+        );
+        assert!(question.started);
+    }
+
+    #[test]
+    fn refuses_ids_that_are_none_whatever_they_hold() {
+        for id in ["", "a%26b", "%00", "a/b", "%20", "%C3%A4", "container_00000000000000ab_7%00"] {
+            let query = format!("execution_resource_id={id}");
+            assert!(Question::read(Some(&query)).is_err(), "{id}");
+        }
+        let twice = "execution_resource_id=container_00000000000000ab_7&execution_resource_id=x";
+        assert!(Question::read(Some(twice)).unwrap_err().contains("twice"));
+        let long = format!("execution_resource_id={}", "x".repeat(10_000));
+        assert!(Question::read(Some(&long)).unwrap_err().contains("longer"));
+        assert_eq!(Question::read(None).unwrap().execution, None);
+    }
+}

@@ -1,0 +1,421 @@
+//! The validity index: what every container's question is answered from, without the loop.
+//!
+//! An entry is `LIVE`, `FROZEN` or `INVALID`. A handler records its answer by compare-and-swap on a live
+//! entry *before* sending it; to revoke, the loop freezes the entry before its commit, so that no answer
+//! can slip past, and makes it invalid after it with one swap, which returns the last answer. Nothing
+//! thaws: a term that ends drops its whole index.
+
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+
+use hashbrown::HashMap;
+use parking_lot::RwLock;
+use steadfast_engine::{IndexChange, IndexEntry};
+use steadfast_model::{ExecutionId, FencingToken, InvalidReason, JobId, TaskGroupId, Timestamp};
+
+const SHARDS: usize = 64;
+/// Checkpoints that one task group may write in a second.
+const CHECKPOINTS_PER_SECOND: u64 = 10;
+
+/// State and last answer of one container in one word, so that neither can change without the other.
+///
+/// The two high bits are the state; the rest is the instant of the last answer in milliseconds since the
+/// Unix epoch, 0 for none.
+#[derive(Debug)]
+struct AnswerCell(AtomicU64);
+
+const FROZEN: u64 = 1 << 62;
+const INVALID: u64 = 1 << 63;
+const INSTANT: u64 = FROZEN - 1;
+
+impl AnswerCell {
+    fn new(last: Option<Timestamp>) -> Self {
+        Self(AtomicU64::new(last.map_or(0, Timestamp::as_millis) & INSTANT))
+    }
+
+    /// Records an answer at `now` if the entry is live; `false` if it is not.
+    fn record(&self, now: Timestamp) -> bool {
+        let mut seen = self.0.load(Ordering::Acquire);
+        while seen & (FROZEN | INVALID) == 0 {
+            let next = (now.as_millis() & INSTANT).max(seen);
+            match self.0.compare_exchange_weak(seen, next, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => return true,
+                Err(changed) => seen = changed,
+            }
+        }
+        false
+    }
+
+    fn freeze(&self) {
+        self.0.fetch_or(FROZEN, Ordering::AcqRel);
+    }
+
+    /// Makes it invalid for good and returns the last answer.
+    fn invalidate(&self) -> Option<Timestamp> {
+        instant(self.0.fetch_or(INVALID, Ordering::AcqRel))
+    }
+
+    fn state(&self) -> State {
+        match self.0.load(Ordering::Acquire) {
+            word if word & INVALID != 0 => State::Invalid,
+            word if word & FROZEN != 0 => State::Frozen,
+            word => State::Live { last: instant(word) },
+        }
+    }
+}
+
+fn instant(word: u64) -> Option<Timestamp> {
+    Some(word & INSTANT).filter(|ms| *ms > 0).map(Timestamp::from_millis)
+}
+
+enum State {
+    Live { last: Option<Timestamp> },
+    Frozen,
+    Invalid,
+}
+
+struct Entry {
+    job: JobId,
+    task_group: TaskGroupId,
+    token: FencingToken,
+    lease_ms: u64,
+    schedule_ms: u64,
+    cell: AnswerCell,
+    /// Index into [`InvalidReason::ALL`]; meaningful once the cell is invalid.
+    reason: AtomicU8,
+    /// 0, or: its member is away, and it is asked back after this many milliseconds.
+    hold_ms: AtomicU64,
+    started: AtomicBool,
+    /// The second, and the checkpoints written in it, as `second * 16 + count`.
+    checkpoints: AtomicU64,
+}
+
+impl Entry {
+    fn new(entry: &IndexEntry) -> Self {
+        let IndexEntry { job, task_group, token, lease, assumed_answer, started } = *entry;
+        Self {
+            job,
+            task_group,
+            token,
+            lease_ms: lease.lease_ms,
+            schedule_ms: lease.schedule_ms,
+            cell: AnswerCell::new(assumed_answer),
+            reason: AtomicU8::new(0),
+            hold_ms: AtomicU64::new(0),
+            started: AtomicBool::new(started),
+            checkpoints: AtomicU64::new(0),
+        }
+    }
+
+    fn set_reason(&self, reason: InvalidReason) {
+        let at = InvalidReason::ALL.iter().position(|known| *known == reason).unwrap_or(0);
+        self.reason.store(u8::try_from(at).unwrap_or(0), Ordering::Release);
+    }
+
+    fn reason(&self) -> InvalidReason {
+        let at = usize::from(self.reason.load(Ordering::Acquire));
+        InvalidReason::ALL.get(at).copied().unwrap_or(InvalidReason::UnknownId)
+    }
+
+    fn ask(&self, now: Timestamp) -> Answer {
+        match self.cell.state() {
+            State::Invalid => Answer::Invalid(self.reason()),
+            State::Frozen => Answer::Unknown { ask_again_ms: self.schedule_ms.min(200) },
+            State::Live { last } => match self.hold_ms.load(Ordering::Acquire) {
+                0 if self.cell.record(now) => {
+                    self.valid(self.lease_ms, next_poll_ms(self.schedule_ms, now))
+                }
+                0 => Answer::Unknown { ask_again_ms: self.schedule_ms.min(200) },
+                ask_again_ms => match last {
+                    None => Answer::Unknown { ask_again_ms },
+                    Some(last) => match (last + self.lease_ms).millis_since(now) {
+                        0 => Answer::Unknown { ask_again_ms },
+                        left_ms => self.valid(left_ms, ask_again_ms.min(self.schedule_ms)),
+                    },
+                },
+            },
+        }
+    }
+
+    fn valid(&self, lease_ms: u64, next_poll_ms: u64) -> Answer {
+        Answer::Valid { lease_ms, next_poll_ms, token: self.token }
+    }
+
+    fn admit_checkpoint(&self, now: Timestamp) -> bool {
+        let second = now.as_millis() / 1_000;
+        self.checkpoints
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |word| {
+                let count = if word / 16 == second { word % 16 } else { 0 };
+                (count < CHECKPOINTS_PER_SECOND).then_some(second * 16 + count + 1)
+            })
+            .is_ok()
+    }
+}
+
+/// A tenth of the interval, spread by the instant of the question, so that ten thousand containers that
+/// began together do not go on together.
+fn next_poll_ms(schedule_ms: u64, now: Timestamp) -> u64 {
+    let spread_ms = schedule_ms / 10;
+    schedule_ms - now.as_millis().wrapping_mul(0x9E37_79B9_7F4A_7C15) % (spread_ms + 1)
+}
+
+/// What a container is to be told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    Valid { lease_ms: u64, next_poll_ms: u64, token: FencingToken },
+    Invalid(InvalidReason),
+    Unknown { ask_again_ms: u64 },
+}
+
+/// Whose checkpoint a container writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct CheckpointOwner {
+    pub job: JobId,
+    pub task_group: TaskGroupId,
+    pub token: FencingToken,
+}
+
+/// Every container that may still ask, of one term.
+pub(crate) struct ValidityIndex {
+    shards: Vec<RwLock<HashMap<ExecutionId, Entry>>>,
+    /// Whether this leader may answer at all. Checked before each look-up.
+    open: AtomicBool,
+}
+
+impl ValidityIndex {
+    /// An index that answers nobody until it is opened.
+    pub fn new() -> Self {
+        let shards = (0..SHARDS).map(|_| RwLock::default()).collect();
+        Self { shards, open: AtomicBool::new(false) }
+    }
+
+    /// The term is reconciled: verdicts may be given.
+    pub fn open(&self) {
+        self.open.store(true, Ordering::Release);
+    }
+
+    /// The term is over, or doubtful: no verdict leaves from now on.
+    pub fn close(&self) {
+        self.open.store(false, Ordering::Release);
+    }
+
+    /// Whether verdicts may be given.
+    pub fn is_open(&self) -> bool {
+        self.open.load(Ordering::Acquire)
+    }
+
+    fn shard(&self, execution: ExecutionId) -> &RwLock<HashMap<ExecutionId, Entry>> {
+        use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
+        let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one(execution);
+        &self.shards[(hash % SHARDS as u64) as usize]
+    }
+
+    fn with<T>(&self, execution: ExecutionId, read: impl FnOnce(&Entry) -> T) -> Option<T> {
+        self.shard(execution).read().get(&execution).map(read)
+    }
+
+    /// Answers a container's question.
+    pub fn ask(&self, execution: ExecutionId, now: Timestamp) -> Answer {
+        if !self.is_open() {
+            return Answer::Unknown { ask_again_ms: 200 };
+        }
+        self.with(execution, |entry| entry.ask(now))
+            .unwrap_or(Answer::Invalid(InvalidReason::UnknownId))
+    }
+
+    /// What somebody without the container's secret is told: nothing is extended. `None` in doubt.
+    pub fn peek(&self, execution: ExecutionId) -> Option<bool> {
+        if !self.is_open() {
+            return None;
+        }
+        let state = self.with(execution, |entry| match entry.cell.state() {
+            State::Live { .. } => Some(true),
+            State::Frozen => None,
+            State::Invalid => Some(false),
+        });
+        state.unwrap_or(Some(false))
+    }
+
+    /// Whether a container's own word that it started is news.
+    pub fn is_start_news(&self, execution: ExecutionId) -> bool {
+        self.with(execution, |entry| !entry.started.swap(true, Ordering::AcqRel)).unwrap_or(false)
+    }
+
+    /// Whose checkpoint this container writes; `None` for an id that is not known.
+    pub fn checkpoint_owner(&self, execution: ExecutionId) -> Option<CheckpointOwner> {
+        self.with(execution, |entry| CheckpointOwner {
+            job: entry.job,
+            task_group: entry.task_group,
+            token: entry.token,
+        })
+    }
+
+    /// Whether one more checkpoint may be written now.
+    pub fn admit_checkpoint(&self, execution: ExecutionId, now: Timestamp) -> bool {
+        self.with(execution, |entry| entry.admit_checkpoint(now)).unwrap_or(false)
+    }
+
+    /// When a container's lease ends if nothing extends it.
+    pub fn lease_ends(&self, execution: ExecutionId) -> Option<Timestamp> {
+        self.with(execution, |entry| match entry.cell.state() {
+            State::Live { last } => last.map(|last| last + entry.lease_ms),
+            State::Frozen | State::Invalid => None,
+        })?
+    }
+
+    /// Answers "unknown" for this container from now on.
+    pub fn freeze(&self, execution: ExecutionId) {
+        let _ = self.with(execution, |entry| entry.cell.freeze());
+    }
+
+    /// Applies a change whose commit is durable; for a revocation it returns the last answer.
+    pub fn apply(&self, change: &IndexChange) -> Option<(ExecutionId, Option<Timestamp>)> {
+        match *change {
+            IndexChange::Live(id, ref entry) => {
+                self.shard(id).write().insert(id, Entry::new(entry));
+                None
+            }
+            IndexChange::Invalid(id, reason, ref entry) => {
+                let mut shard = self.shard(id).write();
+                let entry = shard.entry(id).or_insert_with(|| Entry::new(entry));
+                entry.set_reason(reason);
+                Some((id, entry.cell.invalidate()))
+            }
+            IndexChange::Remove(id) => {
+                self.shard(id).write().remove(&id);
+                None
+            }
+            IndexChange::Hold(id, ask_again_ms) => {
+                let _ = self.with(id, |entry| {
+                    entry.hold_ms.store(ask_again_ms.max(1), Ordering::Release);
+                });
+                None
+            }
+            IndexChange::Release(id) => {
+                let _ = self.with(id, |entry| entry.hold_ms.store(0, Ordering::Release));
+                None
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use steadfast_model::{LeaseTerms, TermNonce};
+
+    use super::*;
+
+    const ID: ExecutionId = ExecutionId::of_term(TermNonce::new(1), 1);
+
+    fn at(ms: u64) -> Timestamp {
+        Timestamp::from_millis(1_000_000 + ms)
+    }
+
+    fn entry(assumed_answer: Option<Timestamp>) -> IndexEntry {
+        IndexEntry {
+            job: JobId::new(1),
+            task_group: TaskGroupId::new(1),
+            token: FencingToken::new(7),
+            lease: LeaseTerms { lease_ms: 15_000, grace_ms: 5_000, schedule_ms: 1_000 },
+            assumed_answer,
+            started: false,
+        }
+    }
+
+    fn index(assumed_answer: Option<Timestamp>) -> ValidityIndex {
+        let index = ValidityIndex::new();
+        index.apply(&IndexChange::Live(ID, entry(assumed_answer)));
+        index.open();
+        index
+    }
+
+    fn revoke() -> IndexChange {
+        IndexChange::Invalid(ID, InvalidReason::Superseded, entry(None))
+    }
+
+    #[test]
+    fn a_closed_index_gives_no_verdict_not_even_for_an_unknown_id() {
+        let index = index(None);
+        index.close();
+        assert!(matches!(index.ask(ID, at(0)), Answer::Unknown { .. }));
+        let other = ExecutionId::of_term(TermNonce::new(1), 2);
+        assert!(matches!(index.ask(other, at(0)), Answer::Unknown { .. }));
+        index.open();
+        assert_eq!(index.ask(other, at(0)), Answer::Invalid(InvalidReason::UnknownId));
+    }
+
+    #[test]
+    fn freezing_stops_answers_and_the_swap_tells_the_last_one() {
+        let index = index(None);
+        assert!(matches!(index.ask(ID, at(0)), Answer::Valid { lease_ms: 15_000, .. }));
+        assert!(matches!(index.ask(ID, at(900)), Answer::Valid { .. }));
+        index.freeze(ID);
+        assert!(matches!(index.ask(ID, at(1_000)), Answer::Unknown { .. }));
+        assert_eq!(index.apply(&revoke()), Some((ID, Some(at(900)))));
+        assert_eq!(index.ask(ID, at(1_100)), Answer::Invalid(InvalidReason::Superseded));
+    }
+
+    #[test]
+    fn what_never_had_a_yes_is_told_as_such() {
+        let index = index(None);
+        index.freeze(ID);
+        assert_eq!(index.apply(&revoke()), Some((ID, None)));
+    }
+
+    #[test]
+    fn a_held_container_gets_what_is_left_and_one_without_a_yes_gets_no_verdict() {
+        let index = index(Some(at(0)));
+        index.apply(&IndexChange::Hold(ID, 300));
+        let left =
+            Answer::Valid { lease_ms: 14_000, next_poll_ms: 300, token: FencingToken::new(7) };
+        assert_eq!(index.ask(ID, at(1_000)), left);
+        index.freeze(ID);
+        assert_eq!(index.apply(&revoke()), Some((ID, Some(at(0)))), "nothing was extended");
+
+        let fresh = self::index(None);
+        fresh.apply(&IndexChange::Hold(ID, 300));
+        assert_eq!(fresh.ask(ID, at(0)), Answer::Unknown { ask_again_ms: 300 });
+        fresh.apply(&IndexChange::Release(ID));
+        assert!(matches!(fresh.ask(ID, at(0)), Answer::Valid { lease_ms: 15_000, .. }));
+    }
+
+    #[test]
+    fn a_task_group_writes_ten_checkpoints_a_second() {
+        let index = index(None);
+        let admitted = (0..20).filter(|_| index.admit_checkpoint(ID, at(0))).count();
+        assert_eq!(admitted, 10);
+        assert!(index.admit_checkpoint(ID, at(1_000)));
+    }
+
+    #[test]
+    fn peeking_extends_nothing() {
+        let index = index(None);
+        assert_eq!(index.peek(ID), Some(true));
+        index.freeze(ID);
+        assert_eq!(index.peek(ID), None);
+        assert_eq!(index.apply(&revoke()), Some((ID, None)));
+        assert_eq!(index.peek(ID), Some(false));
+    }
+
+    #[test]
+    fn no_answer_slips_past_a_freeze() {
+        // Whatever the interleaving of askers and the freeze, an answer given is an answer told.
+        let index = index(None);
+        let latest = AtomicU64::new(0);
+        std::thread::scope(|scope| {
+            for asker in 0..4 {
+                let (index, latest) = (&index, &latest);
+                scope.spawn(move || {
+                    for step in 0..5_000 {
+                        let now = at(step * 4 + asker);
+                        if matches!(index.ask(ID, now), Answer::Valid { .. }) {
+                            latest.fetch_max(now.as_millis(), Ordering::AcqRel);
+                        }
+                    }
+                });
+            }
+            scope.spawn(|| index.freeze(ID));
+        });
+        let told = index.apply(&revoke()).unwrap().1.map_or(0, Timestamp::as_millis);
+        assert_eq!(told, latest.load(Ordering::Acquire));
+    }
+}

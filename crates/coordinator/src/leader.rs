@@ -1,0 +1,276 @@
+//! A term: lead, load, reconcile, then the loop. The only place that calls `Engine::step` and
+//! `Term::commit`.
+//!
+//! The order law of a step lives in [`Leader::carry_out`]: freeze → commit → index → effects → view.
+//! Memory is a shadow of the store: whenever it is in doubt, the term is dropped and loaded again.
+
+use std::cmp::Reverse;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use steadfast_engine::{Effect, Engine, Input, Settings, Step};
+use steadfast_model::{TermNonce, Timestamp};
+use steadfast_store::{HistoryCursor, LeaderInfo, Store, StoreError, Term as StoreTerm};
+use tokio::sync::{mpsc, watch};
+use tracing::{error, info, warn};
+
+use crate::clock::Clock;
+use crate::commit::{self, Committed};
+use crate::launch::Announcement;
+use crate::secrets::Secrets;
+use crate::shared::{INBOX, Shared, Term};
+use crate::view::{Finished, View};
+
+/// Inputs that are decided on and committed together at most.
+const BATCH: usize = 512;
+/// Summaries read at once when a term begins.
+const HISTORY_PAGE: usize = 1_000;
+
+/// Why a term ended.
+pub(crate) enum TermEnd {
+    /// The process was asked to go.
+    Shutdown,
+    /// Somebody else leads, or the store is in doubt: load again.
+    Lost(String),
+}
+
+struct Leader {
+    engine: Engine,
+    term: Box<dyn StoreTerm>,
+    serving: Arc<Term>,
+    view: watch::Sender<View>,
+    urls: Vec<String>,
+    /// What comes back from effects is decided on before anything that waits outside.
+    returned: VecDeque<Input>,
+}
+
+/// Leads for one term.
+///
+/// # Errors
+/// When the store cannot be led or loaded.
+pub(crate) async fn run_term(
+    shared: &Shared,
+    settings: &Settings,
+    me: LeaderInfo,
+    mut shutdown: watch::Receiver<bool>,
+) -> Result<TermEnd, StoreError> {
+    let clock = Clock::start();
+    let me = LeaderInfo { since: clock.now(), ..me };
+    let term = shared.store.lead(me.clone()).await?;
+    let loaded = shared.store.load().await?;
+    let finished = load_history(shared.store.as_ref()).await?;
+    for (job, reason) in &loaded.snapshot.ledgers {
+        if let Err(reason) = reason {
+            error!(%job, reason, "the ledger cannot be read: the job goes on and is UNKNOWN");
+        }
+    }
+    let began = clock.now();
+    let nonce = TermNonce::new(uuid::Uuid::new_v4().as_u64_pair().1);
+    let engine = Engine::load(loaded.snapshot, settings.clone(), nonce, began);
+    let first = first_view(&engine, term.epoch(), began, finished);
+    let (view, viewed) = watch::channel(first);
+    let (inbox, inputs) = mpsc::channel(INBOX);
+    let secrets = Secrets::new(&loaded.secret_key);
+    let serving = Arc::new(Term::new(term.epoch(), clock, me, secrets, viewed, inbox));
+    info!(epoch = %term.epoch(), "leads");
+    let urls = shared.urls.clone();
+    let mut leader = Leader {
+        engine,
+        term,
+        serving: Arc::clone(&serving),
+        view,
+        urls,
+        returned: VecDeque::from([Input::TookOver]),
+    };
+    let end = leader.run(inputs, shared, &mut shutdown).await;
+    // First no verdict can leave any more, then the lead is given up.
+    shared.stop_serving();
+    serving.close();
+    leader.term.resign().await;
+    Ok(end)
+}
+
+async fn load_history(store: &dyn Store) -> Result<Finished, StoreError> {
+    let mut finished = Finished::new();
+    let mut after: Option<HistoryCursor> = None;
+    loop {
+        let page = store.history_page(after, HISTORY_PAGE).await?;
+        for entry in page.entries {
+            match entry.summary {
+                Ok(summary) => {
+                    finished.insert((Reverse(entry.finished), entry.job), Arc::new(summary));
+                }
+                Err(reason) => warn!(job = %entry.job, reason, "a history record cannot be read"),
+            }
+        }
+        match page.next {
+            Some(next) => after = Some(next),
+            None => return Ok(finished),
+        }
+    }
+}
+
+fn first_view(
+    engine: &Engine,
+    epoch: steadfast_model::Epoch,
+    since: Timestamp,
+    finished: Finished,
+) -> View {
+    let jobs = engine.jobs().map(|(record, ledger)| {
+        let record = Arc::new(record.clone());
+        let ledger = ledger.map(|ledger| Arc::new(ledger.clone()));
+        (record.id, crate::view::JobView { record, ledger })
+    });
+    View {
+        epoch,
+        since,
+        watermarks: engine.watermarks(),
+        jobs: jobs.collect(),
+        finished,
+        members: Arc::new(engine.member_views().collect()),
+        counters: engine.counters(),
+    }
+}
+
+impl Leader {
+    async fn run(
+        &mut self,
+        mut inputs: mpsc::Receiver<Input>,
+        shared: &Shared,
+        shutdown: &mut watch::Receiver<bool>,
+    ) -> TermEnd {
+        let mut lost = self.term.lost();
+        let mut served = false;
+        loop {
+            let batch = match self.gather(&mut inputs, &mut lost, shutdown).await {
+                Ok(batch) => batch,
+                Err(end) => return end,
+            };
+            let steps = self.decide(batch);
+            if let Err(why) = self.carry_out(steps).await {
+                return TermEnd::Lost(why);
+            }
+            if !served && self.returned.is_empty() {
+                // Reconciled: from here on verdicts may be given and requests taken.
+                served = true;
+                self.serving.index.open();
+                shared.serve(Arc::clone(&self.serving));
+            }
+        }
+    }
+
+    /// What is to be decided on next: what came back, else what waits, else the passing of time.
+    async fn gather(
+        &mut self,
+        inputs: &mut mpsc::Receiver<Input>,
+        lost: &mut watch::Receiver<bool>,
+        shutdown: &mut watch::Receiver<bool>,
+    ) -> Result<Vec<Input>, TermEnd> {
+        if *lost.borrow() {
+            return Err(TermEnd::Lost("the store says that somebody else leads".to_owned()));
+        }
+        if *shutdown.borrow() {
+            return Err(TermEnd::Shutdown);
+        }
+        if !self.returned.is_empty() {
+            return Ok(self.returned.drain(..).collect());
+        }
+        let now = self.serving.clock.now();
+        let wait_ms = self.engine.next_deadline().map_or(1_000, |at| at.millis_since(now));
+        let mut batch = Vec::new();
+        tokio::select! {
+            biased;
+            _ = shutdown.changed() => {}
+            _ = lost.changed() => {}
+            received = inputs.recv_many(&mut batch, BATCH) => {
+                debug_assert!(received > 0, "the term itself holds a sender");
+            }
+            () = tokio::time::sleep(Duration::from_millis(wait_ms)) => batch.push(Input::Deadline),
+        }
+        Ok(batch)
+    }
+
+    fn decide(&mut self, batch: Vec<Input>) -> Vec<Step> {
+        let now = self.serving.clock.now();
+        let mut steps: Vec<Step> =
+            batch.into_iter().map(|input| self.engine.step(now, input)).collect();
+        // Members that are due together are declared one step each.
+        while self.engine.next_deadline().is_some_and(|at| at <= now) && steps.len() < 2 * BATCH {
+            steps.push(self.engine.step(now, Input::Deadline));
+        }
+        steps
+    }
+
+    async fn carry_out(&mut self, steps: Vec<Step>) -> Result<(), String> {
+        let index = &self.serving.index;
+        for execution in steps.iter().flat_map(|step| &step.freeze) {
+            index.freeze(*execution);
+        }
+        match commit::commit(self.term.as_mut(), &steps).await {
+            Ok(Committed { refused_ledgers }) => {
+                let refused = refused_ledgers.into_iter();
+                self.returned.extend(refused.map(|job| Input::LedgerRefused { job }));
+            }
+            Err(why) => return Err(why),
+        }
+        let mut answers = Vec::new();
+        for step in &steps {
+            let of_jobs = step.jobs.iter().flat_map(|job| &job.index);
+            answers
+                .extend(step.index.iter().chain(of_jobs).filter_map(|change| index.apply(change)));
+        }
+        if !answers.is_empty() {
+            self.returned.push_back(Input::LastAnswers(answers));
+        }
+        self.publish(&steps);
+        self.perform(steps);
+        Ok(())
+    }
+
+    fn perform(&self, steps: Vec<Step>) {
+        let announcement = Announcement {
+            epoch: self.term.epoch(),
+            urls: &self.urls,
+            secrets: &self.serving.secrets,
+        };
+        for step in steps {
+            log_loss(&step);
+            let of_jobs = step.jobs.into_iter().flat_map(|job| job.effects);
+            for effect in of_jobs.chain(step.effects) {
+                match effect {
+                    Effect::Send(connection, message) => {
+                        self.serving.send(connection, announcement.wire(message));
+                    }
+                    Effect::Reply(ticket, reply) => self.serving.answer(ticket, reply),
+                }
+            }
+        }
+    }
+
+    /// Readers see what is durable. It is published before the answers go out, so that whoever was
+    /// answered finds what it asked for.
+    fn publish(&self, steps: &[Step]) {
+        self.view.send_modify(|view| {
+            for step in steps {
+                view.apply(step);
+            }
+            view.watermarks = self.engine.watermarks();
+            view.counters = self.engine.counters();
+            view.members = Arc::new(self.engine.member_views().collect());
+        });
+    }
+}
+
+fn log_loss(step: &Step) {
+    if let Some(event) = &step.member_event {
+        warn!(
+            member = %event.member,
+            sequence = %event.seq,
+            cause = %event.cause,
+            evidence = event.evidence,
+            affected_jobs = step.jobs.len(),
+            "a member is lost"
+        );
+    }
+}
