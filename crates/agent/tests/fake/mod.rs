@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures_util::{SinkExt as _, StreamExt as _};
@@ -127,8 +128,18 @@ impl Connection {
     }
 }
 
+static TESTS: AtomicU64 = AtomicU64::new(0);
+
+thread_local! {
+    /// A term for each test (each has its thread), of each run: an agent finds and ends processes by their
+    /// execution id, so two tests with one id would end each other's containers.
+    static TERM: TermNonce = TermNonce::new(
+        u64::from(std::process::id()) << 32 | TESTS.fetch_add(1, Ordering::Relaxed),
+    );
+}
+
 pub fn id(seq: u64) -> ExecutionId {
-    ExecutionId::of_term(TermNonce::new(0xfa4e), seq)
+    ExecutionId::of_term(TERM.with(|term| *term), seq)
 }
 
 pub fn order(epoch: u64, seq: u64, behaviour: &str) -> LaunchOrder {
