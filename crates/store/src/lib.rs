@@ -14,6 +14,7 @@
 //! again, or isolate the job), fenced (step down), unknown (step down and load again).
 
 mod batch;
+pub mod conformance;
 mod embedded;
 mod history;
 mod keys;

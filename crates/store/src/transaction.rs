@@ -3,8 +3,13 @@
 //!
 //! Whatever can be refused is refused before the first row is written.
 
+use std::collections::BTreeMap;
+
 use bytes::Bytes;
-use steadfast_engine::records::{HistoryRecord, Snapshot};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use steadfast_engine::records::{HistoryRecord, JobRecord, Snapshot};
+use steadfast_ledger::JobLedger;
 use steadfast_model::{Epoch, JobId, TaskGroupId};
 
 use crate::batch::{Batch, batch_of};
@@ -55,7 +60,7 @@ pub(crate) fn lead(
 
 /// Gives the lead up, if it is still `mine`.
 pub(crate) fn resign(rows: &mut impl RowsMut, mine: &Head) -> Result<(), StoreError> {
-    if head(rows)? == *mine {
+    if head_is(rows, |head| head == mine)? {
         rows.delete(keys::LEADER).map_err(unavailable)?;
     }
     Ok(())
@@ -68,7 +73,7 @@ pub(crate) fn commit(
     ops: &[Op],
     limits: Limits,
 ) -> Result<Head, CommitError> {
-    if head(rows).map_err(refused)? != *last {
+    if !head_is(rows, |head| head == last).map_err(refused)? {
         return Err(CommitError::Fenced);
     }
     let next = last.next();
@@ -92,25 +97,13 @@ pub(crate) fn load(rows: &impl Rows) -> Result<Loaded, StoreError> {
     let cluster = record::<ClusterRecord>(rows, keys::CLUSTER)?.unwrap_or_default();
     let SecretRecord { key } = required(rows, keys::SECRET)?;
     let mut jobs = all(rows, &Range::jobs())?;
-    jobs.sort_by_key(|job: &steadfast_engine::records::JobRecord| job.id);
-    let mut ledgers = std::collections::BTreeMap::new();
-    for (key, value) in rows.scan(&Range::ledgers(), usize::MAX)? {
-        let Some(job) = keys::parse_job(&key) else {
-            return Err(StoreError::Undecodable { key, reason: "its key names no job".to_owned() });
-        };
-        let ledger = match decode(&key, &value) {
-            Ok(ledger) => Ok(ledger),
-            Err(StoreError::Undecodable { reason, .. }) => Err(reason),
-            Err(error) => return Err(error),
-        };
-        ledgers.insert(job, ledger);
-    }
+    jobs.sort_by_key(|job: &JobRecord| job.id);
     let finished = summaries(rows, &Range::summaries(), usize::MAX)?;
     Ok(Loaded {
         snapshot: Snapshot {
             member_event_seq: cluster.member_event_seq,
             jobs,
-            ledgers,
+            ledgers: ledgers(rows)?,
             members: all(rows, &Range::members())?,
             finished: finished
                 .into_iter()
@@ -122,6 +115,23 @@ pub(crate) fn load(rows: &impl Rows) -> Result<Loaded, StoreError> {
         member_events: all(rows, &Range::events())?,
         leader: record(rows, keys::LEADER)?,
     })
+}
+
+/// Every ledger; one that cannot be read is an error text, because a label must not stop recovery.
+fn ledgers(rows: &impl Rows) -> Result<BTreeMap<JobId, Result<JobLedger, String>>, StoreError> {
+    let mut ledgers = BTreeMap::new();
+    for (key, value) in rows.scan(&Range::ledgers(), usize::MAX)? {
+        let Some(job) = keys::parse_job(&key) else {
+            return Err(StoreError::Undecodable { key, reason: "its key names no job".to_owned() });
+        };
+        let ledger = match decode(&key, &value) {
+            Ok(ledger) => Ok(ledger),
+            Err(StoreError::Undecodable { reason, .. }) => Err(reason),
+            Err(error) => return Err(error),
+        };
+        ledgers.insert(job, ledger);
+    }
+    Ok(ledgers)
 }
 
 /// One ended job.
@@ -204,8 +214,17 @@ pub(crate) fn write_checkpoint(
 }
 
 fn leads(rows: &impl Rows, epoch: Epoch) -> Result<(), CheckpointError> {
-    let head = head(rows).map_err(in_doubt)?;
-    if head.epoch == epoch { Ok(()) } else { Err(CheckpointError::Fenced) }
+    let leads = head_is(rows, |head| head.epoch == epoch).map_err(in_doubt)?;
+    if leads { Ok(()) } else { Err(CheckpointError::Fenced) }
+}
+
+/// Whether the head is such. One of a newer format is some newer coordinator's, never this one's.
+fn head_is(rows: &impl Rows, such: impl FnOnce(&Head) -> bool) -> Result<bool, StoreError> {
+    match head(rows) {
+        Ok(head) => Ok(such(&head)),
+        Err(StoreError::NewerFormat { .. }) => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 /// The head, which every store has since its creation.
@@ -213,27 +232,21 @@ pub(crate) fn head(rows: &impl Rows) -> Result<Head, StoreError> {
     required(rows, keys::HEAD)
 }
 
-fn record<T: serde::de::DeserializeOwned>(
-    rows: &impl Rows,
-    key: &str,
-) -> Result<Option<T>, StoreError> {
+fn record<T: DeserializeOwned>(rows: &impl Rows, key: &str) -> Result<Option<T>, StoreError> {
     rows.get(key)?.map(|bytes| decode(key, &bytes)).transpose()
 }
 
-fn required<T: serde::de::DeserializeOwned>(rows: &impl Rows, key: &str) -> Result<T, StoreError> {
+fn required<T: DeserializeOwned>(rows: &impl Rows, key: &str) -> Result<T, StoreError> {
     let missing =
         || StoreError::Undecodable { key: key.to_owned(), reason: "it is missing".into() };
     record(rows, key)?.ok_or_else(missing)
 }
 
-fn all<T: serde::de::DeserializeOwned>(
-    rows: &impl Rows,
-    range: &Range,
-) -> Result<Vec<T>, StoreError> {
+fn all<T: DeserializeOwned>(rows: &impl Rows, range: &Range) -> Result<Vec<T>, StoreError> {
     rows.scan(range, usize::MAX)?.iter().map(|(key, value)| decode(key, value)).collect()
 }
 
-fn put_record<T: serde::Serialize>(
+fn put_record<T: Serialize>(
     rows: &mut impl RowsMut,
     key: &str,
     record: &T,

@@ -234,3 +234,6 @@ fn random<const N: usize>() -> Result<[u8; N], StoreError> {
         other => Err(StoreError::Unavailable(format!("no random bytes: {other:?}"))),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,189 @@
+//! Records as a cluster at work has them: for the suite, the golden files and the benchmark.
+
+use std::collections::BTreeMap;
+
+use steadfast_engine::records::{
+    ContainerRecord, Failure, FailureKind, HistoryRecord, JobRecord, MemberEvent, MemberRecord,
+    Pids, PipelineRecord, RestoreCounts, TaskGroupRecord,
+};
+use steadfast_ledger::{JobLedger, Watermarks, evaluate};
+use steadfast_model::{
+    AttemptId, ContainerPolicy, EpisodeNumber, ExecutionId, FencingToken, InvalidReason, JobId,
+    JobMode, JobSpec, JobStatus, LeaseTerms, LeaveClassification, LossCause, MemberEventSeq,
+    MemberUuid, PipelineId, PipelineSpec, PipelineStatus, RetryPolicy, TaskGroupId,
+    TaskGroupStatus, TaskSpec, TermNonce, Timestamp, ValidatorKind,
+};
+
+use crate::LeaderInfo;
+
+const STARTED: Timestamp = Timestamp::from_millis(1_793_000_000_000);
+const PARALLELISM: u32 = 4;
+
+/// The `n`-th job: one pipeline with four task groups, restored once after a member's loss.
+pub fn job(n: u64) -> JobRecord {
+    let pipeline = PipelineRecord {
+        id: PipelineId::new(1),
+        status: PipelineStatus::Running,
+        attempt: 2,
+        restores: 1,
+        budget_used: 1,
+        not_before: None,
+        recovery: Some(AttemptId {
+            episode: EpisodeNumber::new(1),
+            pipeline: PipelineId::new(1),
+            prepare_seq: 1,
+        }),
+        fenced: Some(STARTED + 640),
+        running_since: Some(STARTED + 1_210),
+        failures: vec![Failure {
+            attempt: 1,
+            at: STARTED + 12,
+            kind: FailureKind::MemberLoss,
+            cause: format!("member {} was lost: its connection closed", member_uuid(1)),
+        }],
+        task_groups: (0..PARALLELISM).map(|index| task_group(n, index)).collect(),
+    };
+    JobRecord {
+        id: JobId::new(n),
+        spec: spec(n),
+        status: JobStatus::Running,
+        created: STARTED,
+        finished: None,
+        cancel_requested: None,
+        error: None,
+        counts: RestoreCounts { member_loss: 1, ..RestoreCounts::default() },
+        dirty_since: None,
+        ledger_revision: Some(ledger().revision()),
+        pipelines: vec![pipeline],
+    }
+}
+
+fn spec(n: u64) -> JobSpec {
+    let lease = LeaseTerms { lease_ms: 15_000, grace_ms: 5_000, schedule_ms: 1_000 };
+    let environment = [("INPUT", "/data/input.log"), ("OUTPUT", "/data/output"), ("RATE", "10")];
+    let environment = environment.map(|(key, value)| (key.to_owned(), value.to_owned()));
+    JobSpec {
+        name: format!("wordcount-{n}"),
+        mode: JobMode::Batch,
+        retry: RetryPolicy {
+            times: 3,
+            count_member_loss: true,
+            reset_after_minutes: 0,
+            interval_seconds: 3,
+        },
+        dirty_threshold: 2,
+        container: ContainerPolicy { validator_enabled: true, lease, samza: false },
+        pipelines: vec![PipelineSpec {
+            name: "count".to_owned(),
+            member_tags: BTreeMap::new(),
+            tasks: vec![TaskSpec {
+                name: "reader".to_owned(),
+                parallelism: PARALLELISM,
+                command: vec!["./wordcount".to_owned()],
+                environment: environment.into(),
+                validator: ValidatorKind::Wrapper,
+                progress_timeout_ms: 0,
+            }],
+        }],
+    }
+}
+
+fn task_group(job: u64, index: u32) -> TaskGroupRecord {
+    let seq = job * 100 + u64::from(index) * 2;
+    let container = |seq, attempt: u32, member, started| ContainerRecord {
+        id: ExecutionId::of_term(TermNonce::new(0x5ead_fa57), seq),
+        member: member_uuid(member),
+        attempt,
+        token: FencingToken::new(attempt.into()),
+        started,
+        revoked: None,
+        ended_unproven: false,
+        gone: false,
+    };
+    let pids = Pids { program: 4_812 + index, wrapper: 4_811 };
+    let old = ContainerRecord {
+        revoked: Some(InvalidReason::MemberLost),
+        ..container(seq, 1, 1, Some(pids))
+    };
+    TaskGroupRecord {
+        id: TaskGroupId::new(index + 1),
+        task: 0,
+        index,
+        status: TaskGroupStatus::Running,
+        token: FencingToken::new(2),
+        container: Some(container(seq + 1, 2, 2, Some(pids))),
+        // Those of the lost member, whose leases run.
+        leftovers: if index.is_multiple_of(2) { vec![old] } else { Vec::new() },
+        last_error: None,
+    }
+}
+
+/// The ledger of such a job while it is being recovered: one incident, one attempt, confirmed.
+pub fn ledger() -> JobLedger {
+    let pipeline = PipelineId::new(1);
+    let mut ledger = JobLedger::new(2, MemberEventSeq::new(0), 10);
+    let groups = [TaskGroupId::new(1), TaskGroupId::new(3)];
+    let _ = ledger.member_lost(&event(1).loss(), &[pipeline], &groups);
+    if let Some(attempt) = ledger.prepare(pipeline) {
+        let _ = ledger.confirm(attempt, STARTED + 640, STARTED + 655);
+    }
+    ledger
+}
+
+/// The `n`-th job after its end at this time.
+pub fn history(n: u64, finished: Timestamp) -> HistoryRecord {
+    let mut job = job(n);
+    job.status = JobStatus::Finished;
+    job.finished = Some(finished);
+    let seq = MemberEventSeq::new(1);
+    let watermarks = Watermarks { cluster: seq, processed: seq };
+    let evaluation = Some(evaluate(Some(2), false, Some(&ledger()), watermarks));
+    HistoryRecord { job, ledger: Some(ledger()), evaluation }
+}
+
+/// The `n`-th member.
+pub fn member(n: u64) -> MemberRecord {
+    MemberRecord {
+        uuid: member_uuid(n),
+        host: format!("worker-{n}"),
+        address: "127.0.0.1:40312".to_owned(),
+        pid: 4_711,
+        slots: 4,
+        tags: BTreeMap::from([("zone".to_owned(), "a".to_owned())]),
+        version: "0.1.0".to_owned(),
+        feature_level: 1,
+        registered: STARTED,
+        lost: None,
+    }
+}
+
+/// The `n`-th member's UUID.
+pub fn member_uuid(n: u64) -> MemberUuid {
+    let text = format!("00000000-0000-4000-8000-{:012x}", n & 0xffff_ffff_ffff);
+    text.parse().expect("groups of 8, 4, 4, 4 and 12 hexadecimal digits are a UUID")
+}
+
+/// The loss of the `n`-th member, number `n` in the journal.
+pub fn event(n: u64) -> MemberEvent {
+    MemberEvent {
+        seq: MemberEventSeq::new(n),
+        member: member_uuid(n),
+        address: "127.0.0.1:40312".to_owned(),
+        classification: LeaveClassification::Unclassified,
+        cause: LossCause::ConnectionClosed,
+        evidence: "its connection closed and it did not come back within 300 ms".to_owned(),
+        last_seen: STARTED,
+        declared: STARTED + 12,
+    }
+}
+
+/// A coordinator that would lead.
+pub fn leader(pid: u32) -> LeaderInfo {
+    LeaderInfo {
+        url: format!("http://127.0.0.1:{}", 8_000 + pid),
+        host: "coordinator-1".to_owned(),
+        pid,
+        version: "0.1.0".to_owned(),
+        since: STARTED,
+    }
+}

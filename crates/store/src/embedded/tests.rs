@@ -1,0 +1,178 @@
+//! What only a directory and a file can suffer. The rest is in the conformance suite.
+
+use std::fs;
+use std::future::Future;
+use std::sync::Arc;
+use std::task::{Context, Waker};
+
+use tempfile::TempDir;
+
+use super::*;
+use crate::conformance::samples;
+
+fn directory() -> TempDir {
+    tempfile::tempdir().unwrap()
+}
+
+fn put_job(n: u64) -> Op {
+    Op::PutJob(Arc::new(samples::job(n)))
+}
+
+fn database_of(directory: &TempDir) -> rusqlite::Connection {
+    rusqlite::Connection::open(directory.path().join("steadfast.db")).unwrap()
+}
+
+#[tokio::test]
+async fn a_directory_has_one_holder_who_is_named() {
+    let directory = directory();
+    let store = Embedded::open(directory.path()).unwrap();
+    let refused = Embedded::open(directory.path()).unwrap_err().to_string();
+    assert!(refused.contains(&format!("pid {}", std::process::id())), "{refused}");
+    let term = store.lead(samples::leader(7)).await.unwrap();
+    let refused = Embedded::open(directory.path()).unwrap_err().to_string();
+    assert!(refused.contains("pid 7 on coordinator-1, serving http://127.0.0.1:8007"), "{refused}");
+    drop(store);
+    assert!(matches!(Embedded::open(directory.path()), Err(StoreError::Held { .. })));
+    drop(term);
+    Embedded::open(directory.path()).unwrap();
+}
+
+#[test]
+fn missing_directories_are_made_and_are_private() {
+    use std::os::unix::fs::PermissionsExt;
+    let parent = directory();
+    let path = parent.path().join("a/b/c");
+    drop(Embedded::open(&path).unwrap());
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&path), 0o700);
+    assert_eq!(mode(&path.join("steadfast.db")), 0o600);
+}
+
+#[test]
+fn a_place_that_cannot_be_used_is_named() {
+    let parent = directory();
+    let file = parent.path().join("file");
+    fs::write(&file, "not a directory").unwrap();
+    // Nobody, not even root, can make a directory in /proc.
+    for path in [file.join("data"), file, "/proc/steadfast".into()] {
+        let error = Embedded::open(&path).unwrap_err();
+        assert!(matches!(error, StoreError::Directory { .. }), "{error}");
+        assert!(error.to_string().contains(&path.display().to_string()), "{error}");
+    }
+}
+
+#[test]
+fn another_programs_file_is_refused_and_left_alone() {
+    let directory = directory();
+    let path = directory.path().join("steadfast.db");
+    let garbage = b"This is somebody's text and no database at all. ".repeat(100);
+    fs::write(&path, &garbage).unwrap();
+    let error = Embedded::open(directory.path()).unwrap_err();
+    assert!(matches!(error, StoreError::Corrupt { .. }), "{error}");
+    assert_eq!(fs::read(&path).unwrap(), garbage);
+
+    fs::remove_file(&path).unwrap();
+    database_of(&directory).execute_batch("CREATE TABLE theirs (a)").unwrap();
+    let before = fs::read(&path).unwrap();
+    let error = Embedded::open(directory.path()).unwrap_err();
+    assert!(error.to_string().contains("another program"), "{error}");
+    assert_eq!(fs::read(&path).unwrap(), before);
+}
+
+#[tokio::test]
+async fn a_damaged_page_is_an_error_and_not_a_missing_job() {
+    let directory = directory();
+    let store = Embedded::open(directory.path()).unwrap();
+    let mut term = store.lead(samples::leader(1)).await.unwrap();
+    term.commit((1..=200).map(put_job).collect()).await.unwrap();
+    drop((store, term));
+    let path = directory.path().join("steadfast.db");
+    let mut bytes = fs::read(&path).unwrap();
+    let page = 4_096;
+    for page in bytes.chunks_mut(page).skip(2) {
+        page[..64].fill(0xa5);
+    }
+    fs::write(&path, bytes).unwrap();
+    let outcome = match Embedded::open(directory.path()) {
+        Ok(store) => store.load().await.map(|_| ()),
+        Err(error) => Err(error),
+    };
+    assert!(matches!(outcome, Err(StoreError::Corrupt { .. })), "{outcome:?}");
+}
+
+#[tokio::test]
+async fn a_full_disk_refuses_a_commit_whole_and_the_term_goes_on() {
+    let directory = directory();
+    let store = Embedded::open(directory.path()).unwrap();
+    let mut term = store.lead(samples::leader(1)).await.unwrap();
+    term.commit(vec![put_job(1)]).await.unwrap();
+    let set_pages = |pages: u32| {
+        store.inner.writer.run(move |connection| {
+            connection.pragma_update(None, "max_page_count", pages).unwrap();
+        })
+    };
+    set_pages(20).await.unwrap();
+    let before = store.load().await.unwrap().snapshot;
+    let ops: Vec<_> = (1..=100).map(put_job).collect();
+    let full = term.commit(ops.clone()).await;
+    assert_eq!(full, Err(CommitError::NotApplied(Refusal::Full)));
+    assert_eq!(store.load().await.unwrap().snapshot, before);
+    set_pages(u32::MAX - 1).await.unwrap();
+    term.commit(ops).await.unwrap();
+    assert_eq!(store.load().await.unwrap().snapshot.jobs.len(), 100);
+}
+
+#[tokio::test]
+async fn a_head_that_somebody_else_moved_fences_though_the_lock_is_held() {
+    let directory = directory();
+    let store = Embedded::open(directory.path()).unwrap();
+    let mut term = store.lead(samples::leader(1)).await.unwrap();
+    term.commit(vec![put_job(1)]).await.unwrap();
+    // As a process would that does not see the lock, on a network file system for example.
+    let moved = Head { epoch: term.epoch().next(), n: 9, commit_id: 0 };
+    let moved = crate::records::encode(&moved).unwrap();
+    let sql = "UPDATE records SET value = ?1 WHERE key = 'head'";
+    database_of(&directory).execute(sql, [moved]).unwrap();
+    assert_eq!(term.commit(vec![put_job(2)]).await, Err(CommitError::Fenced));
+    assert!(*term.lost().borrow());
+    assert_eq!(store.load().await.unwrap().snapshot.jobs.len(), 1);
+}
+
+#[tokio::test]
+async fn a_commit_that_nobody_waits_for_ends_the_term() {
+    let directory = directory();
+    let store = Embedded::open(directory.path()).unwrap();
+    let mut term = store.lead(samples::leader(1)).await.unwrap();
+    {
+        let mut commit = std::pin::pin!(term.commit(vec![put_job(1)]));
+        // One poll hands it to the writer; then it is dropped.
+        let _ = commit.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+    }
+    assert_eq!(term.commit(vec![put_job(2)]).await, Err(CommitError::Fenced));
+    let mut next = store.lead(samples::leader(1)).await.unwrap();
+    assert_eq!(store.load().await.unwrap().snapshot.jobs.len(), 1);
+    next.commit(vec![put_job(3)]).await.unwrap();
+}
+
+#[test]
+fn a_store_of_a_newer_format_is_not_even_opened() {
+    let directory = directory();
+    drop(Embedded::open(directory.path()).unwrap());
+    let newer = br#"{"format":2,"version":"9.9.9","record":{}}"#;
+    let sql = "UPDATE records SET value = ?1 WHERE key = 'head'";
+    database_of(&directory).execute(sql, [&newer[..]]).unwrap();
+    let error = Embedded::open(directory.path()).unwrap_err();
+    assert!(matches!(error, StoreError::NewerFormat { .. }), "{error}");
+    assert!(error.to_string().contains("9.9.9"), "{error}");
+}
+
+#[test]
+fn waiting_for_the_disk_is_never_switched_off() {
+    let directory = directory();
+    let path = directory.path().join("steadfast.db");
+    let connection = database::open(&path, [1; 32]).unwrap();
+    let full: i64 = connection.pragma_query_value(None, "synchronous", |row| row.get(0)).unwrap();
+    let mode: String =
+        connection.pragma_query_value(None, "journal_mode", |row| row.get(0)).unwrap();
+    assert_eq!((full, mode.as_str()), (2, "wal"));
+}
