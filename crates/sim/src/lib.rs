@@ -1,1 +1,177 @@
-//! The deterministic simulator: engine, fake store, agents and containers, invariants, oracle.
+//! A whole cluster in one process, played from a seed: the real engine, and around it a store, a
+//! network, machines, agents, containers and users that do their worst.
+//!
+//! Nothing here reads a clock or a random source, so a seed is a whole story and a failure comes back
+//! by its number. What must hold is judged from outside, by one file for each invariant under
+//! `invariants`, and each of them has been seen to fail on a mistake made on purpose ([`Mutation`]).
+//!
+//! The story of a seed: a plan is drawn (cluster, jobs, which faults), the faults come until a time,
+//! then they stop and everything must settle, then every job is cancelled and nothing may be left.
+
+mod agents;
+mod containers;
+mod coordinator;
+mod durable;
+mod faults;
+mod index;
+mod invariants;
+mod mutation;
+mod network;
+mod plan;
+mod rng;
+mod story;
+mod trace;
+mod users;
+mod world;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+pub use invariants::JobTrace;
+pub use mutation::Mutation;
+use plan::Plan;
+pub use rng::Rng;
+use trace::Trace;
+use world::{Event, World};
+
+/// After the last fault, jobs may take this long to settle: leases, pauses and work add up.
+const SETTLE_MS: u64 = 240_000;
+/// How often somebody looks whether they have.
+const LOOK_EVERY_MS: u64 = 2_000;
+/// After that, cancelled jobs may take this long to end.
+const END_MS: u64 = 90_000;
+
+/// How to play a seed.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// A mistake to make.
+    pub mutation: Option<Mutation>,
+    /// No job has its recovery tracked.
+    pub untracked: bool,
+    /// Nothing is judged.
+    pub unchecked: bool,
+    /// What happens to the jobs is kept for a comparison.
+    pub job_trace: bool,
+}
+
+/// What a seed amounted to.
+#[derive(Clone, Debug, Default)]
+pub struct Played {
+    /// Steps of the engine.
+    pub steps: u64,
+    /// Events of the world.
+    pub events: u64,
+    /// Simulated time.
+    pub simulated_ms: u64,
+    /// What happened to the jobs, if it was kept.
+    pub jobs: JobTrace,
+}
+
+/// A seed that failed.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// Which seed.
+    pub seed: u64,
+    /// What is wrong.
+    pub what: String,
+    /// What happened last.
+    pub trace: String,
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { seed, what, trace } = self;
+        write!(f, "seed {seed} failed: {what}\n{trace}play it again: cargo xtask sim --seed {seed}")
+    }
+}
+
+/// Plays a seed.
+///
+/// # Errors
+/// The first thing that is wrong. The seed is played a second time then, to tell what led to it.
+pub fn play(seed: u64, options: &Options) -> Result<Played, Box<Failure>> {
+    match attempt(seed, options, Trace::default()) {
+        Ok(played) => Ok(played),
+        Err(_) => {
+            let (what, trace) = match attempt(seed, options, Trace::kept()) {
+                Ok(_) => (
+                    "it failed once and then did not: a seed must be a whole story".into(),
+                    String::new(),
+                ),
+                Err(failed) => failed,
+            };
+            Err(Box::new(Failure { seed, what, trace }))
+        }
+    }
+}
+
+/// Plays a seed with tracking on and with tracking off: the jobs must fare the same.
+///
+/// # Errors
+/// Where they do not, or what is wrong with one of them.
+pub fn play_twins(seed: u64, options: &Options) -> Result<Played, Box<Failure>> {
+    let on = Options { job_trace: true, ..options.clone() };
+    let off = Options { untracked: true, ..on.clone() };
+    let played = play(seed, &on)?;
+    let twin = play(seed, &off)?;
+    invariants::compare(&played.jobs, &twin.jobs)
+        .map_err(|what| Box::new(Failure { seed, what, trace: String::new() }))?;
+    Ok(played)
+}
+
+fn attempt(seed: u64, options: &Options, trace: Trace) -> Result<Played, (String, String)> {
+    let mut plan = Plan::draw(seed);
+    if options.untracked {
+        for job in &mut plan.jobs {
+            job.spec.dirty_threshold = -1;
+        }
+    }
+    let mut world = World::new(seed, plan, options.mutation, trace);
+    world.checks.off = options.unchecked;
+    world.checks.jobs.kept = options.job_trace;
+    // The engine stops on a state that cannot be; that is a failure of the seed like any other.
+    let verdict = catch_unwind(AssertUnwindSafe(|| tell(&mut world)));
+    let verdict =
+        verdict.unwrap_or_else(|panic| Err(format!("the engine stopped: {}", said(&*panic))));
+    match verdict {
+        Ok(()) => Ok(Played {
+            steps: world.coordinator.steps,
+            events: world.events,
+            simulated_ms: world.now,
+            jobs: world.checks.jobs,
+        }),
+        Err(what) => Err((what, world.trace.text())),
+    }
+}
+
+fn said(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default()
+}
+
+fn tell(world: &mut World) -> Result<(), String> {
+    world.play_until(world.plan.faults_end_ms)?;
+    world.faults_end();
+    play_until_true(world, SETTLE_MS, invariants::has_healed)
+        .map_err(|what| format!("it heals when the faults stop: {what}"))?;
+    for job in world.durable.jobs.keys().copied().collect::<Vec<_>>() {
+        world.at(world.now, Event::Stop(job));
+    }
+    play_until_true(world, END_MS, invariants::has_ended)
+        .map_err(|what| format!("cancelled jobs end: {what}"))
+}
+
+fn play_until_true(
+    world: &mut World,
+    within_ms: u64,
+    is_true: fn(&World) -> Result<(), String>,
+) -> Result<(), String> {
+    let end = world.now + within_ms;
+    loop {
+        world.play_until(world.now + LOOK_EVERY_MS)?;
+        match is_true(world) {
+            Ok(()) => return Ok(()),
+            Err(what) if world.now >= end => return Err(what),
+            Err(_) => {}
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! **It heals when the faults stop**: nobody waits for ever. Some time after the last fault, with room
+//! for everybody, each job has ended or runs in all of its pipelines; and when then every job is
+//! cancelled, each ends, no program is left, and nothing of them stays in the validity index.
+//!
+//! Seen to fail on `LastAnswersUntold` (pipelines wait in `FAILING` for answers that never come).
+
+use steadfast_model::{JobStatus, PipelineStatus};
+
+use crate::world::World;
+
+/// # Errors
+/// What still waits.
+pub(crate) fn has_healed(world: &World) -> Result<(), String> {
+    let Some(engine) = world.coordinator.engine() else {
+        return Err("no coordinator is up".to_owned());
+    };
+    if !world.coordinator.is_idle() {
+        return Err("the coordinator is busy".to_owned());
+    }
+    if world.submitted.iter().any(Option::is_none) {
+        return Err("a submission was never answered".to_owned());
+    }
+    for (record, _) in engine.jobs() {
+        let batch = record.spec.mode == steadfast_model::JobMode::Batch;
+        let running = record.status == JobStatus::Running
+            && record.pipelines.iter().all(|pipeline| {
+                matches!(pipeline.status, PipelineStatus::Running | PipelineStatus::Finished)
+            });
+        if batch || !running {
+            let pipelines: Vec<String> =
+                record.pipelines.iter().map(|pipeline| pipeline.status.to_string()).collect();
+            let pipelines = pipelines.join(", ");
+            return Err(format!("job {} is {} with {pipelines}", record.id, record.status));
+        }
+    }
+    Ok(())
+}
+
+/// # Errors
+/// What is left.
+pub(crate) fn has_ended(world: &World) -> Result<(), String> {
+    if let Some(record) = world.durable.jobs.values().next() {
+        return Err(format!("job {} was cancelled and is {}", record.id, record.status));
+    }
+    if let Some((execution, container)) =
+        world.containers.iter().find(|(_, container)| !container.is_over())
+    {
+        let (job, group) = (container.job, container.group);
+        return Err(format!("{execution} still runs task group {group} of job {job}"));
+    }
+    match world.coordinator.index_len() {
+        0 => Ok(()),
+        left => Err(format!("the validity index still has {left} entries")),
+    }
+}

@@ -1,0 +1,25 @@
+//! Mistakes made on purpose in what surrounds the engine, one for each invariant, so that a test can
+//! show for ever that the invariant sees it.
+
+/// A mistake.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mutation {
+    /// An entry that is being revoked goes on answering "valid" until after its last answer was told.
+    IndexNotFrozen,
+    /// Every revoked container is said never to have had a "yes".
+    LeaseNotWaitedFor,
+    /// The ledger's part is not in the transaction of its job, and nobody says so.
+    LedgerApart,
+    /// A new term is given the ledgers as they were some commits ago.
+    OldLedgers,
+    /// A new term forgets which jobs were dirty, and cannot read a ledger.
+    DirtForgotten,
+    /// A change of coordinator gives every pipeline its retries back.
+    BudgetForgotten,
+    /// The index does not tell its last answers.
+    LastAnswersUntold,
+    /// Answers are given before the commit.
+    AcknowledgedTooSoon,
+    /// A commit whose ledger part is refused is not applied at all.
+    LabelStandsInTheWay,
+}

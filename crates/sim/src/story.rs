@@ -1,0 +1,177 @@
+//! What happened to the jobs, as somebody outside could tell it: from what was reported and what was
+//! committed, not from the engine's own view of itself.
+//!
+//! A step is told in the order in which its parts happened: what the input reported, the member's loss
+//! that was journalled, the jobs that can no longer restore, the pipelines that were deployed.
+
+use std::collections::BTreeMap;
+
+use steadfast_engine::records::{JobRecord, PipelineRecord};
+use steadfast_engine::{Input, JobStep, Step};
+use steadfast_model::{
+    ContainerEvent, ExecutionId, JobId, JobSpec, JobStatus, MemberUuid, Outcome, PipelineId,
+};
+
+/// One thing that happened to a job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Fact {
+    /// It was taken in.
+    Submitted(Box<JobSpec>),
+    /// A container of a pipeline's present attempt ended, and not with success.
+    Failed(PipelineId),
+    /// Every container of a pipeline's present attempt has been started, or has finished.
+    Ran(PipelineId),
+    /// A member was lost on which these pipelines had containers of their present attempt.
+    Lost(MemberUuid, Vec<PipelineId>),
+    /// It can no longer restore: it fails, is cancelled, or has ended.
+    Over,
+    /// A pipeline reached `DEPLOYING`.
+    Deployed(PipelineId),
+}
+
+#[derive(Clone, Debug)]
+struct Seat {
+    member: MemberUuid,
+    started: bool,
+    finished: bool,
+}
+
+/// A pipeline's present attempt; no seats when it has failed.
+#[derive(Clone, Debug, Default)]
+struct Attempt {
+    number: u32,
+    seats: BTreeMap<ExecutionId, Seat>,
+    ran: bool,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Job {
+    attempts: BTreeMap<PipelineId, Attempt>,
+    over: bool,
+}
+
+/// What is known so far.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Story {
+    jobs: BTreeMap<JobId, Job>,
+    places: BTreeMap<ExecutionId, (JobId, PipelineId)>,
+}
+
+impl Story {
+    /// What a committed step, with its input, adds to the story.
+    pub fn go_on(&mut self, input: &Input, step: &Step) -> Vec<(JobId, Fact)> {
+        let mut facts = Vec::new();
+        match input {
+            Input::Container { execution, event, .. } => {
+                self.reported(*execution, event, &mut facts)
+            }
+            Input::Hello { containers, .. } => {
+                for (execution, event) in containers {
+                    if let Some(event) = event {
+                        self.reported(*execution, event, &mut facts);
+                    }
+                }
+            }
+            Input::Stop { job, .. } => self.is_over(*job, &mut facts),
+            _ => {}
+        }
+        if let Some(event) = &step.member_event {
+            self.lost(event.member, &mut facts);
+        }
+        for job in &step.jobs {
+            self.committed(job, &mut facts);
+        }
+        facts
+    }
+
+    fn reported(
+        &mut self,
+        execution: ExecutionId,
+        event: &ContainerEvent,
+        facts: &mut Vec<(JobId, Fact)>,
+    ) {
+        let Some((id, pipeline)) = self.places.get(&execution).copied() else { return };
+        let Some(job) = self.jobs.get_mut(&id).filter(|job| !job.over) else { return };
+        let Some(attempt) = job.attempts.get_mut(&pipeline) else { return };
+        let Some(seat) = attempt.seats.get_mut(&execution).filter(|seat| !seat.finished) else {
+            return;
+        };
+        match event {
+            ContainerEvent::Started { .. } => seat.started = true,
+            ContainerEvent::Ended {
+                outcome: Some(Outcome::Exited { code: 0 }),
+                proof: Some(_),
+            } => {
+                seat.finished = true;
+            }
+            ContainerEvent::Ended { .. } => {
+                attempt.seats.clear();
+                facts.push((id, Fact::Failed(pipeline)));
+                return;
+            }
+        }
+        let all = attempt.seats.values().all(|seat| seat.started || seat.finished);
+        if all && !std::mem::replace(&mut attempt.ran, true) {
+            facts.push((id, Fact::Ran(pipeline)));
+        }
+    }
+
+    fn lost(&mut self, member: MemberUuid, facts: &mut Vec<(JobId, Fact)>) {
+        for (id, job) in self.jobs.iter_mut().filter(|(_, job)| !job.over) {
+            let mut affected = Vec::new();
+            for (pipeline, attempt) in &mut job.attempts {
+                if attempt.seats.values().any(|seat| seat.member == member && !seat.finished) {
+                    attempt.seats.clear();
+                    affected.push(*pipeline);
+                }
+            }
+            if !affected.is_empty() {
+                facts.push((*id, Fact::Lost(member, affected)));
+            }
+        }
+    }
+
+    fn is_over(&mut self, id: JobId, facts: &mut Vec<(JobId, Fact)>) {
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        if !std::mem::replace(&mut job.over, true) {
+            facts.push((id, Fact::Over));
+        }
+    }
+
+    fn committed(&mut self, step: &JobStep, facts: &mut Vec<(JobId, Fact)>) {
+        let ended = step.writes.ended.as_ref().map(|history| &history.job);
+        let Some(record) = step.writes.record.as_deref().or(ended) else { return };
+        if !self.jobs.contains_key(&step.job) {
+            self.jobs.insert(step.job, Job::default());
+            facts.push((step.job, Fact::Submitted(Box::new(record.spec.clone()))));
+        }
+        let over = matches!(record.status, JobStatus::Failing | JobStatus::Canceling);
+        if over || record.status.is_terminal() {
+            self.is_over(step.job, facts);
+        }
+        self.deployed(step.job, record, facts);
+    }
+
+    fn deployed(&mut self, id: JobId, record: &JobRecord, facts: &mut Vec<(JobId, Fact)>) {
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        for pipeline in &record.pipelines {
+            let attempt = job.attempts.entry(pipeline.id).or_default();
+            if pipeline.attempt > attempt.number {
+                *attempt = Attempt { number: pipeline.attempt, seats: seats(pipeline), ran: false };
+                for execution in attempt.seats.keys() {
+                    self.places.insert(*execution, (id, pipeline.id));
+                }
+                facts.push((id, Fact::Deployed(pipeline.id)));
+            }
+        }
+    }
+}
+
+fn seats(pipeline: &PipelineRecord) -> BTreeMap<ExecutionId, Seat> {
+    let containers = pipeline.task_groups.iter().filter_map(|group| group.container.as_ref());
+    containers
+        .map(|container| {
+            (container.id, Seat { member: container.member, started: false, finished: false })
+        })
+        .collect()
+}
