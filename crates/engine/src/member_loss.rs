@@ -8,7 +8,8 @@
 use std::collections::BTreeMap;
 
 use steadfast_model::{
-    JobId, LeaveClassification, LossCause, MemberUuid, PipelineId, TaskGroupId, TaskGroupStatus,
+    JobId, LeaveClassification, LossCause, MemberUuid, PipelineId, PipelineStatus, TaskGroupId,
+    TaskGroupStatus,
 };
 
 use crate::containers::Answer;
@@ -85,6 +86,11 @@ impl Engine {
             else {
                 continue;
             };
+            // An earlier pipeline may have used up its restores: then the job fails and all of it is
+            // being stopped already.
+            if !matches!(pipeline.status, PipelineStatus::Deploying | PipelineStatus::Running) {
+                continue;
+            }
             for group in groups {
                 if let Some(group) = pipeline.group(*group) {
                     group.enter(TaskGroupStatus::Failing);
