@@ -82,14 +82,17 @@ impl Engine {
     /// Reconciles ledgers with pipelines, fills the validity index, and moves on what had been waiting.
     pub(crate) fn took_over(&mut self, d: &mut Draft) {
         let jobs: Vec<JobId> = self.jobs.keys().copied().collect();
-        for id in jobs {
+        for id in jobs.iter().copied() {
             self.reconcile_ledger(id, d);
-            self.fill_index(id, d);
             let Some(job) = self.jobs.get(&id) else { continue };
             let pipelines: Vec<PipelineId> = job.record.pipelines.iter().map(|p| p.id).collect();
             for pipeline in pipelines {
                 self.advance(id, pipeline, d);
             }
+        }
+        // Last, so that no entry is put for an old copy that stands in nobody's way any more.
+        for id in jobs {
+            self.fill_index(id, d);
         }
     }
 
