@@ -37,7 +37,7 @@ pub(crate) struct Container {
     agent: AgentNumber,
     token: u64,
     terms: LeaseTerms,
-    leased: bool,
+    pub leased: bool,
     work_ms: Option<u64>,
     phase: Phase,
     /// When waiting for a first "yes" ends.

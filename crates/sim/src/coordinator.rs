@@ -71,8 +71,8 @@ impl Coordinator {
         self.engine.as_ref()
     }
 
-    pub fn index_len(&self) -> usize {
-        self.index.len()
+    pub fn index(&self) -> &Index {
+        &self.index
     }
 
     /// Nothing waits and nothing is under way.
@@ -140,10 +140,17 @@ impl World {
             && !self.coordinator.stopped
             && self.coordinator.in_flight.is_none()
         {
-            let most = self.store_rng.between(1, MAX_BATCH);
             let mut batch = Batch::default();
-            while (batch.steps.len() as u64) < most {
+            let (mut counted, mut most) = (0, u64::MAX);
+            while counted < most {
                 let Some(input) = self.next_input() else { break };
+                // The label must not change which steps are committed together.
+                if !matches!(input, Input::LedgerRefused { .. }) {
+                    if counted == 0 {
+                        most = self.store_rng.between(1, MAX_BATCH);
+                    }
+                    counted += 1;
+                }
                 self.step(input, &mut batch);
             }
             if batch.steps.is_empty() {

@@ -117,9 +117,9 @@ impl Index {
         self.entries.get(&execution).and_then(|entry| entry.last)
     }
 
-    /// Entries that are kept.
-    pub fn len(&self) -> usize {
-        self.entries.len()
+    /// The containers that it still knows.
+    pub fn known(&self) -> impl Iterator<Item = ExecutionId> + '_ {
+        self.entries.keys().copied()
     }
 }
 
