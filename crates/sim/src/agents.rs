@@ -110,7 +110,7 @@ impl World {
     pub fn connect(&mut self, number: AgentNumber) {
         let up = self.coordinator.is_up();
         let Some(agent) = self.awake(number, || Event::Connect(number)) else { return };
-        let (machine, member) = (agent.machine, agent.member);
+        let machine = agent.machine;
         if agent.connection.is_some() {
             return;
         }
@@ -120,14 +120,21 @@ impl World {
             return;
         }
         let connection = Connection(self.number());
-        self.links.insert(connection, Link::new(number, member));
         let slots = self.machines[machine].slots;
+        // Whoever was never welcomed holds nothing, so it is a new member at every try: its last one may
+        // have been registered, declared lost and forgotten while it waited for the answer.
+        let fresh = member_uuid(self.number());
         let Some(agent) = self.agents.get_mut(&number) else { return };
+        if !agent.welcomed {
+            agent.member = fresh;
+        }
+        let member = agent.member;
         agent.connection = Some(connection);
+        self.links.insert(connection, Link::new(number, member));
         let hello = Input::Hello {
             connection,
             member: Box::new(record(member, machine, slots)),
-            welcomed: agent.welcomed,
+            welcomed: self.agents.get(&number).is_some_and(|agent| agent.welcomed),
             containers: Vec::new(),
         };
         let hello = self.with_containers(number, hello);
@@ -275,12 +282,6 @@ impl World {
                 let connection = agent.connection.take();
                 agent.course = Course::Stays;
                 agent.welcomed = false;
-                let renewed = member_uuid(self.number());
-                if let Some(agent) = self.agents.get_mut(&number) {
-                    self.trace
-                        .note(self.now, || format!("{} comes back as {renewed}", agent.member));
-                    agent.member = renewed;
-                }
                 if let Some(connection) = connection {
                     self.close_from_agent(connection);
                 }

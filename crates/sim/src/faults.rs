@@ -7,7 +7,7 @@ use crate::plan::Fault;
 use crate::world::{Event, World};
 
 /// Slots of the machine that comes when the faults stop: enough for every job.
-const SPARE_SLOTS: u32 = 100;
+const SPARE_SLOTS: u32 = 1_000;
 
 impl World {
     pub fn fault(&mut self) {

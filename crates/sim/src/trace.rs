@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::fmt::Write;
 
 /// Events that are kept.
-const KEPT: usize = 6000;
+const KEPT: usize = 60;
 
 /// The newest events.
 #[derive(Clone, Debug, Default)]

@@ -13,7 +13,8 @@ impl World {
         if self.submitted[number].is_some() {
             return;
         }
-        if self.coordinator.is_up() && !self.is_lost() {
+        // Asking again may submit a job twice; a coordinator that only sleeps gets one request.
+        if self.coordinator.is_up() && !self.coordinator.stopped && !self.is_lost() {
             let ticket = Ticket(self.number());
             self.waiters.insert(ticket, Waiter::Submitter(number));
             let spec = Box::new(self.plan.jobs[number].spec.clone());
