@@ -1,5 +1,5 @@
-//! The container's side of validity (`design/05`): a program goes on only while a coordinator says that
-//! it may, and it ends before a replacement of it can start.
+//! The container's side of validity: a program goes on only while a coordinator says that it may, and it
+//! ends before a replacement of it can start.
 //!
 //! A "yes" is a lease. It runs from the moment in which the *question* was sent, on a clock that goes on
 //! while the machine sleeps, and it always ends before the coordinator's own count of the same answer.
