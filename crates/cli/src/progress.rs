@@ -88,7 +88,8 @@ fn task_groups(job: &JobInfo) -> String {
     line
 }
 
-fn times(count: u64) -> String {
+/// "once", "twice", "3 times".
+pub fn times(count: u64) -> String {
     match count {
         1 => "once".into(),
         2 => "twice".into(),

@@ -1,25 +1,24 @@
 //! `steadfast explain ID`: what happened to a job, in order.
 
+use steadfast_api::Explanation;
+use steadfast_client::Client;
+
+use super::show::show;
 use crate::arguments::JobArguments;
 use crate::connect::Coordinators;
-use crate::{out, runtime};
 
 /// # Errors
 /// No coordinator can be asked, or there is no such job.
 pub fn run(arguments: &JobArguments, coordinators: &Coordinators) -> anyhow::Result<u8> {
-    let client = coordinators.client()?;
-    let story = runtime::light(async {
-        client.explain(arguments.job).await.map_err(|error| coordinators.explain(error))
-    })?;
-    if arguments.json {
-        out::json(&story)?;
-        return Ok(0);
-    }
+    let ask = async |client: &Client| client.explain(arguments.job).await;
+    show(coordinators, arguments.json, ask, render)
+}
+
+fn render(story: &Explanation) -> String {
     if story.sentences.is_empty() {
-        out::line("nothing has happened to this job yet");
+        return "nothing has happened to this job yet".into();
     }
-    for sentence in &story.sentences {
-        out::line(&format!("{} {}", sentence.time, sentence.text));
-    }
-    Ok(0)
+    let lines =
+        story.sentences.iter().map(|sentence| format!("{} {}", sentence.time, sentence.text));
+    lines.collect::<Vec<_>>().join("\n")
 }

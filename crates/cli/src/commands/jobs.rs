@@ -1,34 +1,26 @@
 //! `steadfast jobs`: what runs, and what has ended, newest first.
 
 use steadfast_api::JobSummary;
-use steadfast_client::ListQuery;
+use steadfast_client::{Client, ClientError, ListQuery};
 use steadfast_model::EvaluationStatus;
 
+use super::show::show;
 use crate::arguments::ListArguments;
 use crate::connect::Coordinators;
 use crate::tables::{or_dash, table, text};
-use crate::{out, runtime};
 
 /// # Errors
 /// No coordinator can be asked.
 pub fn run(arguments: &ListArguments, coordinators: &Coordinators) -> anyhow::Result<u8> {
-    let client = coordinators.client()?;
-    let jobs = runtime::light(async {
-        let query = ListQuery::default();
-        let explain = |error| coordinators.explain(error);
-        // In this order a job that ends meanwhile is in both lists, not in none.
-        let running = client.running_jobs(query).await.map_err(explain)?;
-        let ended = client.finished_jobs(None, query).await.map_err(explain)?;
-        Ok(merged(running, ended))
-    })?;
-    if arguments.json {
-        out::json(&jobs)?;
-    } else if jobs.is_empty() {
-        out::line("no jobs; `steadfast submit FILE` submits one");
-    } else {
-        out::line(&render(&jobs));
-    }
-    Ok(0)
+    show(coordinators, arguments.json, all, |jobs| render(jobs))
+}
+
+async fn all(client: &Client) -> Result<Vec<JobSummary>, ClientError> {
+    let query = ListQuery::default();
+    // In this order a job that ends meanwhile is in both lists, not in none.
+    let running = client.running_jobs(query).await?;
+    let ended = client.finished_jobs(None, query).await?;
+    Ok(merged(running, ended))
 }
 
 fn merged(running: Vec<JobSummary>, ended: Vec<JobSummary>) -> Vec<JobSummary> {
@@ -39,6 +31,9 @@ fn merged(running: Vec<JobSummary>, ended: Vec<JobSummary>) -> Vec<JobSummary> {
 }
 
 fn render(jobs: &[JobSummary]) -> String {
+    if jobs.is_empty() {
+        return "no jobs; `steadfast submit FILE` submits one".into();
+    }
     let mut rows = table(&["JOB", "NAME", "STATUS", "LABEL", "RECOVERIES", "SUBMITTED", "ENDED"]);
     for job in jobs {
         let tracked = job

@@ -1,30 +1,23 @@
 //! `steadfast members`: who runs containers, and who was lost lately.
 
 use steadfast_api::MemberInfo;
+use steadfast_client::Client;
 
+use super::show::show;
 use crate::arguments::ListArguments;
 use crate::connect::Coordinators;
 use crate::tables::{table, text};
-use crate::{out, runtime};
 
 /// # Errors
 /// No coordinator can be asked.
 pub fn run(arguments: &ListArguments, coordinators: &Coordinators) -> anyhow::Result<u8> {
-    let client = coordinators.client()?;
-    let members = runtime::light(async {
-        client.members().await.map_err(|error| coordinators.explain(error))
-    })?;
-    if arguments.json {
-        out::json(&members)?;
-    } else if members.is_empty() {
-        out::line("no members; `steadfast agent --coordinators URL,… --data DIR` starts one");
-    } else {
-        out::line(&render(&members));
-    }
-    Ok(0)
+    show(coordinators, arguments.json, Client::members, |members| render(members))
 }
 
 fn render(members: &[MemberInfo]) -> String {
+    if members.is_empty() {
+        return "no members; `steadfast agent --coordinators URL,… --data DIR` starts one".into();
+    }
     let mut rows =
         table(&["MEMBER", "STATUS", "HOST", "PID", "SLOTS", "LAST SEEN", "VERSION", "TAGS"]);
     for member in members {

@@ -8,6 +8,7 @@ mod explain;
 mod job;
 mod jobs;
 mod members;
+mod show;
 mod stop;
 mod submit;
 

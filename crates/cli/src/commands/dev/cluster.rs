@@ -16,7 +16,7 @@ use tokio::process::Command;
 use tokio::sync::mpsc;
 
 use super::folder::Folder;
-use super::leftovers::{Child, PATIENCE, Record};
+use super::leftovers::{Child, KILL_PATIENCE, PATIENCE, Record};
 use super::process::{Process, boot_id};
 use crate::out::Account;
 use crate::runtime::EndRequests;
@@ -252,26 +252,40 @@ impl<'a> Cluster<'a> {
         patience: Duration,
         end: &mut EndRequests,
     ) {
-        for (_, running) in self.running.iter().filter(|(role, _)| which(role)) {
-            running.process.terminate();
-        }
-        let patience = tokio::time::sleep(patience);
-        tokio::pin!(patience);
-        let mut is_killing = false;
-        while self.running.keys().any(&which) {
-            let kill = tokio::select! {
-                _ = self.next_exit() => false,
-                () = end.next() => true,
-                () = &mut patience, if !is_killing => true,
-            };
-            if kill {
-                is_killing = true;
-                for (role, running) in self.running.iter().filter(|(role, _)| which(role)) {
-                    let pid = running.process.pid;
-                    self.say(&format!("{role} (pid {pid}) does not end by itself: killing it"));
-                    running.process.kill();
+        let running = |cluster: &Self, say: &str, signal: fn(&Process)| {
+            for (role, running) in cluster.running.iter().filter(|(role, _)| which(role)) {
+                if !say.is_empty() {
+                    cluster.say(&format!("{role} (pid {}) {say}", running.process.pid));
                 }
+                signal(&running.process);
             }
+        };
+        running(self, "", Process::terminate);
+        if self.are_gone(&which, patience, end).await {
+            return;
+        }
+        running(self, "does not end by itself: killing it", Process::kill);
+        if !self.are_gone(&which, KILL_PATIENCE, end).await {
+            running(self, "does not even end by SIGKILL: leaving it", |_| {});
+        }
+    }
+
+    /// Waits for the end of these processes, at most for so long, or until somebody asks again.
+    async fn are_gone(
+        &mut self,
+        which: impl Fn(&Role) -> bool,
+        patience: Duration,
+        end: &mut EndRequests,
+    ) -> bool {
+        let gone = async {
+            while self.running.keys().any(&which) {
+                self.next_exit().await;
+            }
+        };
+        tokio::select! {
+            () = gone => true,
+            () = tokio::time::sleep(patience) => false,
+            () = end.next() => false,
         }
     }
 

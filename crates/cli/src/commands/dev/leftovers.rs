@@ -17,7 +17,7 @@ use super::process::{Process, boot_id};
 /// From SIGTERM to SIGKILL: a member first has its containers end.
 pub const PATIENCE: Duration = Duration::from_secs(15);
 /// From SIGKILL to giving up.
-const KILL_PATIENCE: Duration = Duration::from_secs(5);
+pub const KILL_PATIENCE: Duration = Duration::from_secs(5);
 
 /// `dev.json`: the processes that were started and have not been seen to end.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
