@@ -161,7 +161,12 @@ fn explain(ledger: &mut JobLedger, job: &JobRecord, now: Timestamp) -> bool {
                 explained &= confirmed != Confirmed::NotPrepared;
             }
             Some(_) => explained &= open,
-            None => explained &= !(open && deployed),
+            // The ledger missed that it had recovered. Left open, its next ordinary failure would count.
+            None if open => {
+                let _ = ledger.recovered(pipeline.id, now);
+                explained = false;
+            }
+            None => {}
         }
     }
     explained
