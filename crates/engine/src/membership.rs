@@ -117,7 +117,7 @@ impl Members {
             .into_iter()
             .map(|record| {
                 let member = Member {
-                    last_seen: now,
+                    last_seen: record.lost.unwrap_or(now),
                     link: away,
                     heard_ms: 0,
                     containers: BTreeSet::new(),
