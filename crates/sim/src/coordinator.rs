@@ -13,6 +13,7 @@ use steadfast_model::{ContainerEvent, ExecutionId, JobId, TermNonce, Timestamp};
 use crate::index::{Answer, Index};
 use crate::invariants::View;
 use crate::mutation::Mutation;
+use crate::recording::Recording;
 use crate::rng::Rng;
 use crate::world::{Event, Waiter, World};
 
@@ -38,6 +39,8 @@ pub(crate) struct Coordinator {
     old_ledgers: VecDeque<BTreeMap<JobId, std::sync::Arc<JobLedger>>>,
     /// Steps of the engine.
     pub steps: u64,
+    /// What it was told, if somebody wants to tell it again.
+    pub recording: Option<Recording>,
 }
 
 /// Steps that are committed together.
@@ -181,6 +184,9 @@ impl World {
     fn step(&mut self, input: Input, batch: &mut Batch) {
         let now = self.coordinator.clock(self.now);
         let Some(engine) = self.coordinator.engine.as_mut() else { return };
+        if let Some(recording) = &mut self.coordinator.recording {
+            recording.step(input.clone(), now);
+        }
         let step = engine.step(now, input.clone());
         if !(step.writes_nothing() && matches!(input, Input::Heard { .. } | Input::Deadline)) {
             self.trace.note(self.now, || format!("{}{}", brief(&input), outcome(&step)));
@@ -443,12 +449,15 @@ impl World {
             // The wall clock of another machine, or a clock that was set.
             self.coordinator.clock_ms += rng.between(0, 7_200_000);
         }
-        let nonce = TermNonce::new(rng.next());
+        let nonce = TermNonce::new(rng.bits());
         let mut snapshot = self.durable.snapshot();
         self.mutate_snapshot(&mut snapshot);
         let now = self.coordinator.clock(self.now);
         let settings = self.plan.settings.clone();
         self.trace.note(self.now, || "the coordinator starts".to_owned());
+        if let Some(recording) = &mut self.coordinator.recording {
+            recording.load((snapshot.clone(), settings.clone(), nonce), now);
+        }
         self.coordinator.engine = Some(Engine::load(snapshot, settings, nonce, now));
         self.coordinator.inbox.push_back(Input::TookOver);
         self.pump();

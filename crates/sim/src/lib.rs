@@ -18,6 +18,7 @@ mod invariants;
 mod mutation;
 mod network;
 mod plan;
+mod recording;
 mod rng;
 mod story;
 mod trace;
@@ -30,6 +31,7 @@ use invariants::Broken;
 pub use invariants::{Invariant, JobTrace};
 pub use mutation::Mutation;
 use plan::Plan;
+pub use recording::Recording;
 pub use rng::Rng;
 use trace::Trace;
 use world::{Event, World};
@@ -54,6 +56,8 @@ pub struct Options {
     pub unchecked: bool,
     /// What happens to the jobs is kept for a comparison.
     pub job_trace: bool,
+    /// What the engine is told is kept, to be told again.
+    pub record: bool,
 }
 
 /// What a seed amounted to.
@@ -67,6 +71,8 @@ pub struct Played {
     pub simulated_ms: u64,
     /// What happened to the jobs, if it was kept.
     pub jobs: JobTrace,
+    /// What the engine was told, if it was kept.
+    pub recording: Recording,
 }
 
 /// A seed that failed.
@@ -135,6 +141,7 @@ fn attempt(seed: u64, options: &Options, trace: Trace) -> Result<Played, (Broken
     world.checks.off = options.unchecked;
     world.checks.only = options.only;
     world.checks.jobs.kept = options.job_trace;
+    world.coordinator.recording = options.record.then(Recording::default);
     // The engine stops on a state that cannot be; that is a failure of the seed like any other.
     let verdict = catch_unwind(AssertUnwindSafe(|| tell(&mut world)));
     let verdict = verdict.unwrap_or_else(|panic| Err((Invariant::Transitions, said(&*panic))));
@@ -144,6 +151,7 @@ fn attempt(seed: u64, options: &Options, trace: Trace) -> Result<Played, (Broken
             events: world.events,
             simulated_ms: world.now,
             jobs: world.checks.jobs,
+            recording: world.coordinator.recording.unwrap_or_default(),
         }),
         Err(what) => Err((what, world.trace.text())),
     }
