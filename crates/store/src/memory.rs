@@ -358,3 +358,44 @@ impl Term for MemoryTerm {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::conformance::samples;
+
+    #[test]
+    fn what_exceeds_a_limit_is_refused_whole() {
+        let ops = [1, 2].map(|n| Op::PutJob(Arc::new(samples::job(n))));
+        // The head and one job fit.
+        for limits in
+            [Limits { max_ops: 2, max_bytes: 9_999 }, Limits { max_ops: 9, max_bytes: 5_000 }]
+        {
+            let store = MemoryStore::with_limits(limits);
+            let epoch = store.begin_term(&samples::leader(1)).unwrap();
+            let before = store.dump();
+            let refused = store.apply(epoch, &ops);
+            assert_eq!(refused, Err(CommitError::NotApplied(Refusal::TooLarge)));
+            assert_eq!(store.dump(), before);
+            for op in &ops {
+                store.apply(epoch, std::slice::from_ref(op)).unwrap();
+            }
+        }
+    }
+
+    #[test]
+    fn a_fault_waits_for_the_commit_that_it_concerns() {
+        let store = MemoryStore::new();
+        let epoch = store.begin_term(&samples::leader(1)).unwrap();
+        let job = JobId::new(1);
+        store.inject(Fault::RefuseLedger(None, Refusal::Full), 2);
+        store.inject(Fault::Refuse(Refusal::TooLarge), 1);
+        let ledger = [Op::PutLedger { job, ledger: Arc::new(samples::ledger()) }];
+        let refused = |refusal| Err(CommitError::NotApplied(refusal));
+        assert_eq!(store.apply(epoch, &[]), refused(Refusal::TooLarge));
+        assert!(store.apply(epoch, &[]).is_ok());
+        assert_eq!(store.apply(epoch, &ledger), refused(Refusal::Full));
+        assert_eq!(store.apply(epoch, &ledger), refused(Refusal::Full));
+        assert!(store.apply(epoch, &ledger).is_ok());
+    }
+}
