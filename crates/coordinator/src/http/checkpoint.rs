@@ -27,26 +27,38 @@ pub(crate) struct CheckpointQuery {
 type CheckpointQueryResult =
     Result<Query<CheckpointQuery>, axum::extract::rejection::QueryRejection>;
 
-/// The term, the container and what it owns; `Err` is the answer.
-fn admit(
-    shared: &Shared,
-    query: CheckpointQueryResult,
-    headers: &HeaderMap,
-) -> Result<(Arc<Term>, ExecutionId, CheckpointOwner), Response> {
-    let Query(query) =
-        query.map_err(|refused| Failure::bad_request(refused.body_text()).into_response())?;
-    let execution = query.execution_resource_id;
-    let term = shared.term().ok_or_else(|| not_leading().into_response())?;
-    if !bearer(headers).is_some_and(|secret| term.secrets.is_of(execution, secret)) {
-        let failure = Failure::unauthorized("the container's own secret is required");
-        return Err(failure.into_response());
+/// Why a checkpoint is neither read nor written.
+pub(crate) enum Refused {
+    /// The request, or the moment, does not fit.
+    Failure(Failure),
+    /// A newer container holds the task group, with this token, or the job has ended.
+    Superseded(Option<FencingToken>),
+}
+
+impl From<Failure> for Refused {
+    fn from(failure: Failure) -> Self {
+        Self::Failure(failure)
     }
-    if !term.index.is_open() {
-        return Err(not_leading().into_response());
+}
+
+impl From<CheckpointError> for Refused {
+    fn from(error: CheckpointError) -> Self {
+        match error {
+            CheckpointError::Superseded { current } => Self::Superseded(current),
+            CheckpointError::TooLarge => Failure::bad_request(error.to_string()).into(),
+            CheckpointError::Fenced
+            | CheckpointError::Unavailable(_)
+            | CheckpointError::Unknown(_) => Failure::unavailable(error.to_string()).into(),
+        }
     }
-    match term.index.checkpoint_owner(execution) {
-        Some(owner) => Ok((term, execution, owner)),
-        None => Err(superseded(None)),
+}
+
+impl IntoResponse for Refused {
+    fn into_response(self) -> Response {
+        match self {
+            Self::Failure(failure) => failure.into_response(),
+            Self::Superseded(current_token) => superseded(current_token),
+        }
     }
 }
 
@@ -59,13 +71,24 @@ fn superseded(current_token: Option<FencingToken>) -> Response {
     json(StatusCode::CONFLICT, &body)
 }
 
-fn refused(error: CheckpointError) -> Response {
-    match error {
-        CheckpointError::Superseded { current } => superseded(current),
-        CheckpointError::TooLarge => Failure::bad_request(error.to_string()).into_response(),
-        CheckpointError::Fenced | CheckpointError::Unavailable(_) | CheckpointError::Unknown(_) => {
-            Failure::unavailable(error.to_string()).into_response()
-        }
+/// The term, the container and what it owns.
+fn admit(
+    shared: &Shared,
+    query: CheckpointQueryResult,
+    headers: &HeaderMap,
+) -> Result<(Arc<Term>, ExecutionId, CheckpointOwner), Refused> {
+    let Query(query) = query.map_err(|refused| Failure::bad_request(refused.body_text()))?;
+    let execution = query.execution_resource_id;
+    let term = shared.term().ok_or_else(not_leading)?;
+    if !bearer(headers).is_some_and(|secret| term.secrets.is_of(execution, secret)) {
+        return Err(Failure::unauthorized("the container's own secret is required").into());
+    }
+    if !term.index.is_open() {
+        return Err(not_leading().into());
+    }
+    match term.index.checkpoint_owner(execution) {
+        Some(owner) => Ok((term, execution, owner)),
+        None => Err(Refused::Superseded(None)),
     }
 }
 
@@ -73,20 +96,15 @@ pub(crate) async fn read(
     State(shared): State<Arc<Shared>>,
     query: CheckpointQueryResult,
     headers: HeaderMap,
-) -> Response {
-    let (term, _, owner) = match admit(&shared, query, &headers) {
-        Ok(admitted) => admitted,
-        Err(answer) => return answer,
-    };
-    match shared.store.read_checkpoint(term.epoch, owner.job, owner.task_group).await {
-        Ok(Some(value)) => {
-            let kind = (header::CONTENT_TYPE, "application/octet-stream");
-            let keep = (header::CACHE_CONTROL, "no-store");
-            ([kind, keep], value).into_response()
-        }
-        Ok(None) => StatusCode::NO_CONTENT.into_response(),
-        Err(error) => refused(error),
-    }
+) -> Result<Response, Refused> {
+    let (term, _, owner) = admit(&shared, query, &headers)?;
+    let value = shared.store.read_checkpoint(term.epoch, owner.job, owner.task_group).await?;
+    let kind = (header::CONTENT_TYPE, "application/octet-stream");
+    let keep = (header::CACHE_CONTROL, "no-store");
+    Ok(match value {
+        Some(value) => ([kind, keep], value).into_response(),
+        None => (StatusCode::NO_CONTENT, [keep]).into_response(),
+    })
 }
 
 pub(crate) async fn write(
@@ -94,22 +112,16 @@ pub(crate) async fn write(
     query: CheckpointQueryResult,
     headers: HeaderMap,
     value: Bytes,
-) -> Response {
-    let (term, execution, owner) = match admit(&shared, query, &headers) {
-        Ok(admitted) => admitted,
-        Err(answer) => return answer,
-    };
+) -> Result<StatusCode, Refused> {
+    let (term, execution, owner) = admit(&shared, query, &headers)?;
     if value.len() > MAX_CHECKPOINT_BYTES {
-        return refused(CheckpointError::TooLarge);
+        return Err(CheckpointError::TooLarge.into());
     }
     if !term.index.admit_checkpoint(execution, term.clock.now()) {
-        let message = "a task group may write ten checkpoints a second";
-        return Failure::too_many(message).into_response();
+        return Err(Failure::too_many("a task group may write ten checkpoints a second").into());
     }
     let CheckpointOwner { job, task_group, token } = owner;
     let guard = CheckpointGuard { epoch: term.epoch, job, task_group, token };
-    match shared.store.write_checkpoint(guard, value).await {
-        Ok(()) => StatusCode::NO_CONTENT.into_response(),
-        Err(error) => refused(error),
-    }
+    shared.store.write_checkpoint(guard, value).await?;
+    Ok(StatusCode::NO_CONTENT)
 }
