@@ -145,6 +145,7 @@ impl Engine {
                 break;
             }
             for (job, pipeline) in entry.remove() {
+                self.park_expired(job, d);
                 self.advance(job, pipeline, d);
             }
         }

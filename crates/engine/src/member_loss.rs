@@ -7,6 +7,7 @@
 
 use std::collections::BTreeMap;
 
+use steadfast_ledger::Expired;
 use steadfast_model::{
     JobId, LeaveClassification, LossCause, MemberUuid, PipelineId, PipelineStatus, TaskGroupId,
     TaskGroupStatus,
@@ -101,6 +102,27 @@ impl Engine {
         }
         for pipeline in &stake.waiting {
             self.advance(id, *pipeline, d);
+        }
+        self.watch_expiry(id);
+    }
+
+    /// Sets the alarm for the parking of an episode that may never be deployed.
+    pub(crate) fn watch_expiry(&mut self, id: JobId) {
+        let ttl_ms = self.settings.pending_incident_ttl_ms;
+        let Some(job) = self.jobs.get(&id) else { return };
+        let expires = job.ledger.kept().and_then(|ledger| ledger.expires(ttl_ms));
+        if let (Some(at), Some(first)) = (expires, job.record.pipelines.first()) {
+            let first = first.id;
+            self.alarm(at, id, first);
+        }
+    }
+
+    /// Parks the job's episode if its time has come.
+    pub(crate) fn park_expired(&mut self, id: JobId, d: &mut Draft) {
+        let ttl_ms = self.settings.pending_incident_ttl_ms;
+        let ledger = self.jobs.get_mut(&id).and_then(|job| job.ledger.kept_mut());
+        if let Some(Expired::Parked(_)) = ledger.map(|ledger| ledger.expire(d.now, ttl_ms)) {
+            d.job(id);
         }
     }
 }

@@ -9,6 +9,8 @@ pub struct Settings {
     pub reconnect_grace_ms: u64,
     /// `engine.dirty-task.event-history-size`: episodes kept per job.
     pub event_history_size: usize,
+    /// `engine.dirty-task.pending-incident-ttl`: an episode that was not deployed within it is parked.
+    pub pending_incident_ttl_ms: u64,
     /// How long a lost member stays listed.
     pub lost_listed_ms: u64,
     /// Ended jobs that the history keeps.
@@ -21,6 +23,7 @@ impl Default for Settings {
             member_timeout_ms: 5_000,
             reconnect_grace_ms: 300,
             event_history_size: 10,
+            pending_incident_ttl_ms: 600_000,
             lost_listed_ms: 600_000,
             finished_jobs: 10_000,
         }

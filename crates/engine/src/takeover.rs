@@ -84,6 +84,7 @@ impl Engine {
         let jobs: Vec<JobId> = self.jobs.keys().copied().collect();
         for id in jobs.iter().copied() {
             self.reconcile_ledger(id, d);
+            self.watch_expiry(id);
             let Some(job) = self.jobs.get(&id) else { continue };
             let pipelines: Vec<PipelineId> = job.record.pipelines.iter().map(|p| p.id).collect();
             for pipeline in pipelines {
