@@ -2,16 +2,22 @@
 //! leaves nothing behind. What a cluster does is shown by the end-to-end tests.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Lines};
+use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 use std::path::Path;
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
+/// Far more than anything here takes; only a failing test ever waits so long.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 struct Dev {
     process: Child,
-    lines: Lines<BufReader<ChildStdout>>,
+    lines: Receiver<String>,
 }
 
 fn command(data: &Path) -> Command {
@@ -26,14 +32,21 @@ impl Dev {
         let mut command = command(data);
         let mut process =
             command.args(["--http", "127.0.0.1:0"]).stdout(Stdio::piped()).spawn().unwrap();
-        let lines = BufReader::new(process.stdout.take().unwrap()).lines();
+        let stdout = BufReader::new(process.stdout.take().unwrap());
+        let (said, lines) = mpsc::channel();
+        thread::spawn(move || {
+            stdout.lines().map_while(Result::ok).try_for_each(|line| said.send(line))
+        });
         Self { process, lines }
     }
 
     /// The next line with this in it, and those before it.
-    fn until(&mut self, part: &str) -> Vec<String> {
+    fn until(&self, part: &str) -> Vec<String> {
         let mut seen = Vec::new();
-        for line in self.lines.by_ref().map_while(Result::ok) {
+        let deadline = Instant::now() + PATIENCE;
+        while let Ok(line) =
+            self.lines.recv_timeout(deadline.saturating_duration_since(Instant::now()))
+        {
             seen.push(line);
             if seen.last().is_some_and(|line| line.contains(part)) {
                 return seen;

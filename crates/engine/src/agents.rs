@@ -122,9 +122,15 @@ impl Engine {
         }
     }
 
+    /// Revoked and not proven gone: its agent is told again, unless it has already said that it cannot
+    /// prove the end.
     fn stop_again(&self, execution: ExecutionId, connection: Connection, d: &mut Draft) {
         let Some(at) = self.containers.get(execution) else { return };
         let Some(job) = self.jobs.get(&at.job) else { return };
+        let leftovers = job.record.pipeline(at.pipeline).map(|pipeline| pipeline.leftovers());
+        if leftovers.into_iter().flatten().any(|old| old.id == execution && old.ended_unproven) {
+            return;
+        }
         let grace_ms = job.record.spec.container.lease.grace_ms;
         let reason = InvalidReason::Superseded;
         d.send(connection, AgentMessage::Stop { execution, reason, grace_ms });

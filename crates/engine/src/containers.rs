@@ -153,13 +153,28 @@ impl Engine {
                     d,
                 );
             }
-            ContainerEvent::Ended { outcome, proof } if container.answer == Answer::Live => {
-                self.note_end_of_live(execution, container, outcome, proof, d);
-            }
-            ContainerEvent::Ended { proof, .. } => {
-                self.note_end_of_revoked(execution, container, proof, d);
+            ContainerEvent::Ended { outcome, proof } => {
+                let proof = proof.filter(|proof| self.is_believable(execution, container, *proof));
+                if container.answer == Answer::Live {
+                    self.note_end_of_live(execution, container, outcome, proof, d);
+                } else {
+                    self.note_end_of_revoked(execution, container, proof, d);
+                }
             }
         }
+    }
+
+    /// An agent that has forgotten a container, since the unproven end of it was acknowledged, takes it
+    /// for one that was never started. What was reported before outranks that.
+    fn is_believable(&mut self, execution: ExecutionId, at: Container, proof: Proof) -> bool {
+        let job = self.jobs.get_mut(&at.job);
+        let Some(group) = job.and_then(|job| job.pipeline(at.pipeline)?.group(at.group)) else {
+            return false;
+        };
+        let mut known = group.container.iter().chain(&group.leftovers);
+        let container = known.find(|container| container.id == execution);
+        proof != Proof::NeverStarted
+            || container.is_none_or(|known| known.started.is_none() && !known.ended_unproven)
     }
 
     fn note_started(&mut self, execution: ExecutionId, at: Container, pids: Pids, d: &mut Draft) {

@@ -90,7 +90,10 @@ fn fill_gaps(
     }
     // Where that was not all that hinders, a cycle say, the first answer has to do.
     let resolved = document.resolve(&filled).map_err(|_| problems.clone())?;
-    for problem in problems {
+    for mut problem in problems {
+        if let Some(name) = substitution_at(text, problem.at) {
+            problem.message += &format!("; expected --set {name}=…");
+        }
         reading.note(problem);
     }
     Ok(resolved)

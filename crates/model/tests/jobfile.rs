@@ -221,7 +221,7 @@ pipelines = [
             "8:35 pipelines[0].tasks[0].parallelism: | from 1 to 10000 | the number 0",
             "8:48 pipelines[0].tasks[0].command: | empty list",
             "9:16 pipelines[0].tasks[1].name: | the name \"t\" | line 8, column 16",
-            "9:32 pipelines[0].tasks[1].command[0]: | ${INPUT}",
+            "9:32 pipelines[0].tasks[1].command[0]: | ${INPUT} | expected --set INPUT=…",
             "9:43 pipelines[0].tasks[1].colour: | unknown key; accepted here: name, parallelism, command,",
             "11:12 pipelines[1].name: | the name \"p\" | line 7, column 12",
             "11:25 pipelines[1].tasks: | at least one task | empty list",

@@ -1,1 +1,44 @@
-//! What the end-to-end tests share.
+//! What the end-to-end tests and the scenes share: a cluster of real processes, and ways to look at it
+//! and to hurt it.
+//!
+//! Nothing here knows the product's code. A cluster is started by the one command that a person types,
+//! looked at through REST and the command line, and judged by oracles of its own: `wc` for the sums, the
+//! kernel for who is alive, the test's own kills for the counts.
+//!
+//! ```text
+//! test ──▶ Cluster ── steadfast dev ─┬─ coordinator
+//!   │        │                       └─ agent ─ wrapper ─ program ──▶ part-*.json, runs-*.jsonl
+//!   │        └── Rest: typed reads, polled up to a deadline
+//!   └──▶ Process: SIGKILL, SIGSTOP, … for processes of this cluster only
+//! ```
+//! Everything panics where something is not as expected: a panic fails the test and lets the cluster, as
+//! it is dropped, print what its processes have said.
+
+#![expect(
+    clippy::print_stderr,
+    reason = "a failing test has to show what the processes of its cluster have said"
+)]
+
+mod cluster;
+mod command;
+mod input;
+mod logs;
+mod output;
+mod process;
+mod rest;
+mod shapes;
+mod wait;
+
+pub use cluster::{Cluster, Size};
+pub use command::{Finished, Running, binary, example_job};
+pub use input::{input, wc};
+pub use output::{Counts, Output, Run, RunEvent};
+pub use process::{Marker, Process};
+pub use rest::{Answer, Rest};
+pub use rustix::process::Signal;
+pub use shapes::{
+    AttemptOutcome, DirtyTask, DirtyTaskSummary, Episode, EpisodeStatus, Evaluation, Job,
+    JobStatus, JobSummary, LossCause, Member, MemberStatus, Overview, Pipeline, PipelineStatus,
+    Sentence, TaskGroup, TaskGroupStatus,
+};
+pub use wait::{PATIENCE, wait_until};

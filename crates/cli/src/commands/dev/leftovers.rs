@@ -131,6 +131,7 @@ fn end_together(processes: &[(&Child, Process)]) -> anyhow::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::Read;
     use std::os::unix::process::ExitStatusExt;
     use std::process::{Command, Stdio};
 
@@ -178,13 +179,19 @@ mod tests {
     }
 
     #[test]
-    fn a_stopped_process_is_ended_too() {
-        let mut sleeper = Sleeper::start();
-        let (_folder, path) = record(vec![sleeper.as_child("member-1")]);
-        let pid = rustix::process::Pid::from_child(&sleeper.0);
+    fn a_stopped_process_gets_to_end_itself() {
+        // As our processes do, and unlike `sleep`, it has a handler, which a stopped process cannot run.
+        let script = r#"trap "exit 7" TERM; echo ready; read never"#;
+        let mut command = Command::new("sh");
+        command.args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut stopped = Sleeper(command.spawn().unwrap());
+        let mut ready = [0; 5];
+        stopped.0.stdout.take().unwrap().read_exact(&mut ready).unwrap();
+        let pid = rustix::process::Pid::from_child(&stopped.0);
         rustix::process::kill_process(pid, rustix::process::Signal::STOP).unwrap();
+        let (_folder, path) = record(vec![stopped.as_child("member-1")]);
         assert_eq!(end(&path).unwrap().len(), 1);
-        assert_eq!(sleeper.0.wait().unwrap().signal(), Some(15));
+        assert_eq!(stopped.0.wait().unwrap().code(), Some(7));
     }
 
     #[test]

@@ -1,0 +1,334 @@
+//! A whole cluster of real processes, started by the one command that a person types, and ended with
+//! everything that belongs to it, whatever became of the test.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+use crate::{
+    Counts, Finished, Job, JobStatus, Marker, Member, MemberStatus, Output, PATIENCE, Process,
+    Rest, Running, Signal, binary, example_job, input, logs, wait_until, wc,
+};
+
+/// How long `dev` may take to end what it started, before the rest is killed.
+const GOOD_BYE: Duration = Duration::from_secs(10);
+
+/// How large a cluster is.
+#[derive(Clone, Copy, Debug)]
+pub struct Size {
+    /// Agents.
+    pub members: u32,
+    /// Containers that each can hold.
+    pub slots: u32,
+}
+
+/// `steadfast dev` and all that belongs to it.
+#[derive(Debug)]
+pub struct Cluster {
+    folder: TempDir,
+    marker: Marker,
+    dev: Running,
+    size: Size,
+    rest: Rest,
+    names: AtomicU64,
+}
+
+impl Cluster {
+    /// Starts a cluster on a free port and waits until it is ready.
+    ///
+    /// # Panics
+    /// When it does not get ready.
+    #[track_caller]
+    pub fn start(members: u32, slots: u32) -> Self {
+        let mut cluster = Self::launch(members, slots, |_, _| {});
+        cluster.wait_until_ready();
+        cluster
+    }
+
+    /// Starts a cluster whose `dev` is given more arguments, and does not wait for it. The folder is the
+    /// cluster's own.
+    ///
+    /// # Panics
+    /// When `dev` cannot be started.
+    #[track_caller]
+    pub fn launch(members: u32, slots: u32, more: impl FnOnce(&Path, &mut Command)) -> Self {
+        let folder = tempfile::Builder::new().prefix("steadfast-e2e-").tempdir();
+        let folder = folder.expect("a folder for temporary files is needed");
+        let (marker, size) = (Marker::new(), Size { members, slots });
+        let mut command = dev(folder.path(), &marker, size, "127.0.0.1:0");
+        more(folder.path(), &mut command);
+        let dev = Running::start(&mut command, folder.path(), "dev");
+        Self { folder, marker, dev, size, rest: Rest::new(""), names: AtomicU64::new(0) }
+    }
+
+    /// Starts the cluster anew on its data folder and its port.
+    ///
+    /// # Panics
+    /// When its `dev` has not ended, or it does not get ready.
+    #[track_caller]
+    pub fn start_again(&mut self) {
+        self.dev.finish(PATIENCE);
+        let address = self.rest.url().trim_start_matches("http://");
+        let mut command = dev(self.folder.path(), &self.marker, self.size, address);
+        self.dev = Running::start(&mut command, self.folder.path(), &self.name("dev"));
+        self.wait_until_ready();
+    }
+
+    #[track_caller]
+    fn wait_until_ready(&mut self) {
+        const READY: &str = "steadfast: ready at ";
+        let url = wait_until(PATIENCE, "`dev` to be ready", || {
+            if let Some(ended) = self.dev.ended() {
+                panic!("dev ended before it was ready: {ended:?}");
+            }
+            let stdout = self.dev.stdout();
+            let line = stdout.lines().find_map(|line| line.strip_prefix(READY))?;
+            Some(line.split_whitespace().next()?.to_owned())
+        });
+        self.rest = Rest::new(&url);
+    }
+
+    /// The interface of the coordinator.
+    pub fn rest(&self) -> &Rest {
+        &self.rest
+    }
+
+    /// A folder of this cluster's own; it goes with it.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// The data folder that `dev` was given.
+    pub fn data(&self) -> PathBuf {
+        data(self.folder.path())
+    }
+
+    /// The file that the jobs count.
+    pub fn input(&self) -> PathBuf {
+        input(self.folder.path())
+    }
+
+    /// What the parts have to add up to.
+    pub fn expected(&self) -> Counts {
+        wc(&self.input())
+    }
+
+    /// The `dev` process itself.
+    #[track_caller]
+    pub fn dev(&self) -> Process {
+        self.marker.process(self.dev.pid())
+    }
+
+    /// Waits for the end of `dev`.
+    #[track_caller]
+    pub fn dev_ended(&mut self) -> Finished {
+        self.dev.finish(PATIENCE)
+    }
+
+    /// A process of this cluster, by a pid that it has told.
+    #[track_caller]
+    pub fn process(&self, pid: u32) -> Process {
+        self.marker.process(pid)
+    }
+
+    /// Every living process of this cluster.
+    pub fn processes(&self) -> Vec<Process> {
+        self.marker.processes()
+    }
+
+    /// The coordinator's process.
+    #[track_caller]
+    pub fn coordinator(&self) -> Process {
+        self.process(self.rest.overview().coordinator.pid)
+    }
+
+    /// The members that are not lost.
+    #[track_caller]
+    pub fn present_members(&self) -> Vec<Member> {
+        let members = self.rest.members();
+        members.into_iter().filter(|member| member.status != MemberStatus::Lost).collect()
+    }
+
+    /// A member on which task groups of the job run; of several, one with the most.
+    #[track_caller]
+    pub fn host_of(&self, job: &Job) -> Member {
+        let hosted = |member: &Member| {
+            job.task_groups()
+                .filter(|group| group.member_uuid.as_ref() == Some(&member.uuid))
+                .count()
+        };
+        let member = self.present_members().into_iter().max_by_key(hosted);
+        member.filter(|member| hosted(member) > 0).expect("some member hosts the job's task groups")
+    }
+
+    /// Waits until a member is listed as lost.
+    #[track_caller]
+    pub fn wait_until_lost(&self, member: &Member) {
+        let what = format!("the loss of member {} (pid {})", member.uuid, member.pid);
+        wait_until(PATIENCE, &what, || {
+            let members = self.rest.members_now()?;
+            let now = members.into_iter().find(|now| now.uuid == member.uuid)?;
+            (now.status == MemberStatus::Lost).then_some(())
+        });
+    }
+
+    /// A command of the product that speaks to this cluster.
+    pub fn steadfast<'a>(&self, arguments: impl IntoIterator<Item = &'a str>) -> Command {
+        let mut command = steadfast(&self.marker);
+        command.env("STEADFAST_COORDINATORS", self.rest.url()).args(arguments);
+        command
+    }
+
+    /// Starts a command with its output in files of this cluster's folder.
+    #[track_caller]
+    pub fn spawn(&self, command: &mut Command) -> Running {
+        Running::start(command, self.folder.path(), &self.name("command"))
+    }
+
+    /// Runs a command to its end.
+    #[track_caller]
+    pub fn run(&self, command: &mut Command) -> Finished {
+        self.spawn(command).finish(PATIENCE)
+    }
+
+    /// `submit` for the example job, at this many lines a second and task group, and its output.
+    pub fn submit_command(&self, rate: u32, more: &[&str]) -> (Command, Output) {
+        let output = Output::new(self.folder.path().join(self.name("output")));
+        let mut command = self.steadfast(["submit"]);
+        command.arg(example_job()).args(more);
+        command.arg("--set").arg(assignment("INPUT", &self.input()));
+        command.arg("--set").arg(assignment("OUTPUT", output.path()));
+        command.arg("--set").arg(format!("RATE={rate}"));
+        (command, output)
+    }
+
+    /// Submits the example job and gives its id.
+    #[track_caller]
+    pub fn submit(&self, rate: u32) -> (String, Output) {
+        let (mut command, output) = self.submit_command(rate, &["--detach", "--json"]);
+        (self.submitted(&mut command), output)
+    }
+
+    /// Runs a `submit --detach --json` and gives the job's id.
+    #[track_caller]
+    pub fn submitted(&self, command: &mut Command) -> String {
+        let finished = self.run(command);
+        assert_eq!(finished.code, Some(0), "{finished:?}");
+        let answer: serde_json::Value = serde_json::from_str(&finished.stdout)
+            .unwrap_or_else(|error| panic!("{finished:?}: {error}"));
+        answer["jobId"].as_str().unwrap_or_else(|| panic!("{finished:?}")).to_owned()
+    }
+
+    /// Waits until every task group runs in a container of this deployment.
+    #[track_caller]
+    pub fn wait_until_runs(&self, id: &str, attempt: u32) -> Job {
+        let what = format!("every task group runs, attempt {attempt}");
+        self.rest.wait_for_job(id, &what, |job| job.runs(attempt))
+    }
+
+    /// Waits for the end of the job, and checks that it finished with the right sums and that at no time
+    /// two containers of one task group ran.
+    #[track_caller]
+    pub fn wait_until_finished(&self, id: &str, output: &Output) -> Job {
+        let job = self.wait_until_sums_are_right(id, output);
+        output.assert_no_overlap();
+        job
+    }
+
+    /// Waits for the end of the job, and checks that it finished with the right sums.
+    #[track_caller]
+    pub fn wait_until_sums_are_right(&self, id: &str, output: &Output) -> Job {
+        let job = wait_until(2 * PATIENCE, &format!("the end of job {id}"), || {
+            let job = self.rest.job_now(id)?;
+            let ended = [JobStatus::Finished, JobStatus::Failed, JobStatus::Canceled]
+                .contains(&job.job_status);
+            ended.then_some(job)
+        });
+        assert_eq!(job.job_status, JobStatus::Finished, "{job:#?}");
+        assert_eq!(output.sum(), self.expected(), "the parts do not add up to what wc says");
+        job
+    }
+
+    /// `kill -9` of every process of the cluster, `dev` first, so that it starts nothing again.
+    ///
+    /// # Panics
+    /// When some process cannot be ended.
+    #[track_caller]
+    pub fn kill_everything(&mut self) {
+        self.marker.process(self.dev.pid()).signal(Signal::KILL);
+        self.kill_the_rest();
+        self.dev.finish(PATIENCE);
+    }
+
+    fn kill_the_rest(&self) {
+        wait_until(PATIENCE, "the end of all processes", || {
+            let left = self.marker.processes();
+            for process in &left {
+                process.try_signal(Signal::KILL);
+            }
+            left.is_empty().then_some(())
+        });
+    }
+
+    fn name(&self, what: &str) -> String {
+        format!("{what}-{}", 1 + self.names.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            logs::print(self.folder.path());
+        }
+        if let Some(dev) = self.marker.processes().iter().find(|one| one.pid == self.dev.pid()) {
+            dev.try_signal(Signal::CONT);
+            dev.try_signal(Signal::TERM);
+        }
+        let deadline = Instant::now() + GOOD_BYE;
+        while self.dev.ended().is_none() && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(10)); // polls
+        }
+        for _ in 0..100 {
+            let left = self.marker.processes();
+            if left.is_empty() {
+                break;
+            }
+            for process in left {
+                process.try_signal(Signal::KILL);
+            }
+            std::thread::sleep(Duration::from_millis(10)); // polls
+        }
+        // Reaps it where it had to be killed.
+        let _ = self.dev.ended();
+    }
+}
+
+fn data(folder: &Path) -> PathBuf {
+    folder.join("data")
+}
+
+fn dev(folder: &Path, marker: &Marker, size: Size, http: &str) -> Command {
+    let Size { members, slots } = size;
+    let mut command = steadfast(marker);
+    command.arg("dev").arg("--data").arg(data(folder)).args(["--http", http]);
+    command.args(["--members", &members.to_string(), "--slots", &slots.to_string()]);
+    command
+}
+
+fn steadfast(marker: &Marker) -> Command {
+    let mut command = Command::new(binary("steadfast"));
+    let (name, value) = marker.variable();
+    command.env(name, value);
+    // The person who runs the tests may have a cluster of their own.
+    command.env_remove("STEADFAST_COORDINATORS");
+    command
+}
+
+fn assignment(name: &str, path: &Path) -> std::ffi::OsString {
+    let mut text = std::ffi::OsString::from(format!("{name}="));
+    text.push(path);
+    text
+}

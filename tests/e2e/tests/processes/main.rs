@@ -1,0 +1,17 @@
+//! The spine of the product, shown with real processes: what a person who follows the README and then
+//! reaches for `kill` gets to see.
+//!
+//! One test program, so that a cluster can use the processor while another one waits. Each test owns its
+//! cluster. No test asserts a time: they assert what happens and in which order, and how fast it happens
+//! is judged by the scenes (`cargo xtask e2e --scenes`).
+
+mod agent_terminated;
+mod bad_files;
+mod coordinator_killed;
+mod dev_command;
+mod everything_killed;
+mod member_stopped;
+mod members_killed;
+mod program_killed;
+mod submit_and_stop;
+mod wrapper_killed;

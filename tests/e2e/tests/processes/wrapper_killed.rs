@@ -1,0 +1,26 @@
+//! A wrapper is killed: its agent ends what it left behind, and because nobody has proved that end, the
+//! replacement waits until the lease is over.
+
+use steadfast_e2e::{Cluster, PATIENCE, Signal, wait_until};
+
+const RATE: u32 = 25;
+
+#[test]
+fn the_program_of_a_killed_wrapper_ends_before_its_replacement_starts() {
+    let cluster = Cluster::start(2, 4);
+    let (job_file, output) = crate::program_killed::short_lease_job(&cluster, RATE);
+    let mut submit = cluster.steadfast(["submit", "--detach", "--json"]);
+    let id = cluster.submitted(submit.arg(job_file));
+    let before = cluster.wait_until_runs(&id, 1);
+    let group = before.task_groups().next().expect("it has task groups");
+    let program = cluster.process(group.pid.expect("it runs"));
+    let wrapper = cluster.process(group.wrapper_pid.expect("it runs"));
+
+    wrapper.signal(Signal::KILL);
+    wait_until(PATIENCE, "the agent to end the program", || (!program.is_alive()).then_some(()));
+    let again = cluster.wait_until_runs(&id, 2);
+    assert_eq!((again.counts.program + again.counts.ladder, again.counts.member_loss), (1, 0));
+
+    let finished = cluster.wait_until_finished(&id, &output);
+    assert_eq!(finished.label().recovery_attempt_count, 0, "no member was lost");
+}
