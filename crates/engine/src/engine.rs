@@ -1,6 +1,6 @@
 //! The engine's state and the one way to change it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use steadfast_ledger::{JobLedger, Watermarks, evaluate};
@@ -12,7 +12,7 @@ use crate::containers::Containers;
 use crate::draft::Draft;
 use crate::input::Input;
 use crate::membership::Members;
-use crate::records::{HistoryRecord, JobRecord, MemberRecord};
+use crate::records::{HistoryRecord, JobRecord, MemberEvent, MemberRecord};
 use crate::settings::Settings;
 use crate::step::{JobStep, JobWrites, MemberWrite, Step};
 
@@ -77,6 +77,10 @@ pub struct Engine {
     pub(crate) nonce: TermNonce,
     pub(crate) jobs_made: u64,
     pub(crate) seq: MemberEventSeq,
+    /// The newest member events, for jobs that lag.
+    pub(crate) journal: VecDeque<MemberEvent>,
+    /// The event up to which every job had been processed when the term began.
+    pub(crate) processed: MemberEventSeq,
     pub(crate) jobs: BTreeMap<JobId, Job>,
     pub(crate) members: Members,
     pub(crate) containers: Containers,
@@ -114,7 +118,9 @@ impl Engine {
                 self.container_event(execution, event, reporter, d);
             }
             Input::LastAnswers(answers) => self.last_answers(&answers, d),
-            Input::LedgerRefused { job } => self.ledger_refused(job, d),
+            Input::LedgerRefused { job, durable } => {
+                self.ledger_refused(job, durable.as_deref(), d);
+            }
         }
         self.look_at_the_clock(d);
         self.place_ready(d);
@@ -194,7 +200,7 @@ impl Engine {
             job.record.spec.tracking_threshold(),
             job.record.dirty_since.is_some(),
             job.ledger.kept(),
-            self.watermarks(),
+            Watermarks { owes: job.record.owed_since.is_some(), ..self.watermarks() },
         );
         let finished = job.record.finished.unwrap_or(d.now);
         let ledger = job.ledger.kept().cloned();
@@ -207,9 +213,10 @@ impl Engine {
         }
     }
 
-    /// How far the journal goes. All of a step is one transaction, so every job is processed up to it.
+    /// How far the journal goes. A step takes an event to every job that has to know of it, so a job that
+    /// owes nothing is processed up to it.
     pub fn watermarks(&self) -> Watermarks {
-        Watermarks { cluster: self.seq, processed: self.seq }
+        Watermarks { cluster: self.seq, processed: self.seq, owes: false }
     }
 
     /// Every job that has not ended, with its ledger.

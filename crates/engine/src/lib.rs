@@ -9,6 +9,7 @@
 //! an old copy is gone.
 
 mod agents;
+mod catch_up;
 mod containers;
 mod draft;
 mod engine;

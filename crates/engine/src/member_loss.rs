@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 
 use steadfast_ledger::Expired;
 use steadfast_model::{
-    JobId, LeaveClassification, LossCause, MemberUuid, PipelineId, PipelineStatus, TaskGroupId,
-    TaskGroupStatus,
+    JobId, LeaveClassification, LossCause, MemberEventSeq, MemberUuid, PipelineId, PipelineStatus,
+    TaskGroupId, TaskGroupStatus,
 };
 
 use crate::containers::Answer;
@@ -52,8 +52,24 @@ impl Engine {
         };
         d.step.members.push(MemberWrite::Put(member.record.clone()));
         d.step.member_event = Some(event.clone());
-        for (job, stake) in self.stakes_on(uuid) {
-            self.lose_for_job(job, &stake, &event, d);
+        self.walk(&event, d);
+        // Only now: what a lagging job catches up on here lies before this event.
+        self.journal_event(event);
+    }
+
+    /// Takes the loss to every job that has something there.
+    fn walk(&mut self, event: &MemberEvent, d: &mut Draft) {
+        for (job, stake) in self.stakes_on(event.member) {
+            self.lose_for_job(job, &stake, event, d);
+        }
+        d.step.processed = Some(event.seq);
+    }
+
+    /// A coordinator died between the transactions of these losses: some jobs know of them and some do
+    /// not. Whoever does, has nothing there any more.
+    pub(crate) fn finish_walks(&mut self, processed: MemberEventSeq, d: &mut Draft) {
+        for event in self.unprocessed(processed) {
+            self.walk(&event, d);
         }
     }
 
@@ -73,6 +89,7 @@ impl Engine {
     }
 
     fn lose_for_job(&mut self, id: JobId, stake: &Stake, event: &MemberEvent, d: &mut Draft) {
+        self.catch_up(id, d);
         let Some(job) = self.jobs.get_mut(&id) else { return };
         if let Some(ledger) = job.ledger.kept_mut() {
             let affected: Vec<PipelineId> = stake.present.keys().copied().collect();
@@ -92,6 +109,7 @@ impl Engine {
             if !matches!(pipeline.status, PipelineStatus::Deploying | PipelineStatus::Running) {
                 continue;
             }
+            pipeline.losses.push(event.seq);
             for group in groups {
                 if let Some(group) = pipeline.group(*group) {
                     group.enter(TaskGroupStatus::Failing);

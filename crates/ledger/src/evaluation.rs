@@ -16,6 +16,8 @@ pub struct Watermarks {
     /// The event up to which every job has been processed: an unaffected job does not write its own
     /// watermark, it takes part in this one.
     pub processed: MemberEventSeq,
+    /// Whether the job still owes its ledger something that was refused and will be caught up.
+    pub owes: bool,
 }
 
 /// The seed's summary of one job. Times and ids are in the core's types; the edge prints them.
@@ -89,8 +91,9 @@ pub fn evaluate(
     };
     let dirty = dirty || ledger.is_dirty();
     let reached = ledger.watermark().max(watermarks.processed);
-    let tracking_complete =
-        *ledger.tracking() == Tracking::Complete && reached >= watermarks.cluster;
+    let tracking_complete = *ledger.tracking() == Tracking::Complete
+        && reached >= watermarks.cluster
+        && !watermarks.owes;
     let status =
         if tracking_complete && !dirty { EvaluationStatus::Clean } else { unknown_or_dirty(dirty) };
     Evaluation {

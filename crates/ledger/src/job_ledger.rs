@@ -30,6 +30,8 @@ pub enum Tracking {
 pub enum TrackingLostCause {
     /// The store refused the ledger's part of a commit.
     WriteRefused,
+    /// The job lagged for so long that the journal no longer holds what it missed.
+    JournalGone,
     /// The stored ledger was missing though the job wants one, could not be read, or was not the
     /// revision that the job expects.
     Unreadable,
@@ -344,6 +346,22 @@ impl JobLedger {
             self.tracking = Tracking::Lost { since: now, cause };
             self.touch();
         }
+    }
+
+    /// Whether all that happened since `durable` are losses and preparations: these can be taken in again
+    /// from the journal. A confirmation, a recovery or an end can not.
+    pub fn is_replayable_from(&self, durable: &Self) -> bool {
+        let closed_nothing = self.history == durable.history && self.tracking == durable.tracking;
+        let before = durable.open.as_ref();
+        let counted_nothing = self.open.iter().all(|episode| {
+            let before = before.filter(|before| before.number == episode.number);
+            episode.contexts.iter().all(|(pipeline, context)| {
+                let was = before.and_then(|before| before.contexts.get(pipeline));
+                let was = was.copied().unwrap_or_default();
+                context.confirmed == was.confirmed && (context.open || !was.open)
+            })
+        });
+        closed_nothing && counted_nothing
     }
 
     /// Sets the revision past one that the store may have seen, after a refused write.

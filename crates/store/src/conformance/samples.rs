@@ -136,7 +136,7 @@ pub fn history(n: u64, finished: Timestamp) -> HistoryRecord {
     job.status = JobStatus::Finished;
     job.finished = Some(finished);
     let seq = MemberEventSeq::new(1);
-    let watermarks = Watermarks { cluster: seq, processed: seq };
+    let watermarks = Watermarks { cluster: seq, processed: seq, owes: false };
     let evaluation = Some(evaluate(Some(2), false, Some(&ledger()), watermarks));
     HistoryRecord { job, ledger: Some(ledger()), evaluation }
 }
