@@ -6,9 +6,12 @@
 //! what was not recorded is said.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use steadfast_engine::Step;
+use steadfast_engine::records::JobRecord;
+use steadfast_ledger::JobLedger;
 use steadfast_model::JobId;
 use steadfast_store::{CommitError, Op, Refusal, Term, ops_of};
 use tracing::{error, warn};
@@ -16,28 +19,31 @@ use tracing::{error, warn};
 /// Tries of a commit that the store cannot take at the moment.
 const TRIES: u32 = 5;
 
-/// A batch that is durable.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Committed {
-    /// Jobs whose ledger was refused and left out.
-    pub refused_ledgers: Vec<JobId>,
-}
+/// The last durable ledger of a job.
+pub(crate) type Durable<'a> = dyn Fn(JobId) -> Option<Arc<JobLedger>> + Sync + 'a;
 
-/// Commits all of `steps`.
+/// Jobs whose ledger was refused and left out, with the record that was committed in its place.
+pub(crate) type Refused = BTreeMap<JobId, Option<Arc<JobRecord>>>;
+
+/// Commits all of `steps` and says whose ledgers had to be left out.
 ///
 /// # Errors
 /// When the term is over or in doubt, or the store refuses what no job can do without: the sentence says
 /// why. Nothing of the batch may then be carried out.
-pub(crate) async fn commit(term: &mut dyn Term, steps: &[Step]) -> Result<Committed, String> {
+pub(crate) async fn commit(
+    term: &mut dyn Term,
+    steps: &[Step],
+    durable: &Durable<'_>,
+) -> Result<Refused, String> {
     if steps.iter().all(Step::writes_nothing) {
-        return Ok(Committed::default());
+        return Ok(Refused::new());
     }
     let ops: Vec<Op> = steps.iter().flat_map(ops_of).collect();
     match attempt(term, &ops).await? {
-        Ok(()) => Ok(Committed::default()),
+        Ok(()) => Ok(Refused::new()),
         Err(refusal) => {
             warn!(%refusal, "the store refused a batch: each job is committed alone");
-            one_by_one(term, ops).await
+            one_by_one(term, ops, durable).await
         }
     }
 }
@@ -60,32 +66,69 @@ async fn attempt(term: &mut dyn Term, ops: &[Op]) -> Result<Result<(), Refusal>,
     unreachable!("the loop ends by itself");
 }
 
-async fn one_by_one(term: &mut dyn Term, ops: Vec<Op>) -> Result<Committed, String> {
-    let mut of_nobody = Vec::new();
+/// The journal entry comes first: a loss is never lost, whatever becomes of the jobs. How far every job
+/// has been processed comes last: until then, whoever takes over finishes the walk.
+async fn one_by_one(
+    term: &mut dyn Term,
+    ops: Vec<Op>,
+    durable: &Durable<'_>,
+) -> Result<Refused, String> {
+    let (mut first, mut last) = (Vec::new(), Vec::new());
     let mut of_jobs: BTreeMap<JobId, Vec<Op>> = BTreeMap::new();
     for op in ops {
         match op.job() {
             Some(job) => of_jobs.entry(job).or_default().push(op),
-            None => of_nobody.push(op),
+            None if matches!(op, Op::PutProcessed(_)) => last.push(op),
+            None => first.push(op),
         }
     }
-    // The journal entry comes first: a loss is never lost, whatever becomes of the jobs.
-    if !of_nobody.is_empty() {
-        attempt(term, &of_nobody).await?.map_err(|refusal| refusal.to_string())?;
-    }
-    let mut committed = Committed::default();
+    must(term, first).await?;
+    let mut refused = Refused::new();
     for (job, ops) in of_jobs {
         let Err(refusal) = attempt(term, &ops).await? else { continue };
         error!(%job, %refusal, "a job's writes were refused: its ledger is left out");
-        let without_ledger: Vec<Op> =
-            ops.iter().filter(|op| !op.is_ledger_part()).cloned().collect();
-        if without_ledger.len() == ops.len() {
+        let Some((record, rest)) = without_ledger(ops, durable(job).as_deref()) else {
             return Err(format!("job {job}: {refusal}"));
-        }
-        attempt(term, &without_ledger)
-            .await?
-            .map_err(|refusal| format!("job {job}, without its ledger: {refusal}"))?;
-        committed.refused_ledgers.push(job);
+        };
+        must(term, rest).await.map_err(|why| format!("job {job}, without its ledger: {why}"))?;
+        refused.insert(job, record);
     }
-    Ok(committed)
+    must(term, last).await?;
+    Ok(refused)
+}
+
+/// Commits what nobody can do without.
+async fn must(term: &mut dyn Term, ops: Vec<Op>) -> Result<(), String> {
+    if ops.is_empty() {
+        return Ok(());
+    }
+    attempt(term, &ops).await?.map_err(|refusal| refusal.to_string())
+}
+
+/// A job's ops with all ledger parts stripped and its record saying what it owes; `None` where there is no
+/// ledger to leave out.
+fn without_ledger(
+    ops: Vec<Op>,
+    durable: Option<&JobLedger>,
+) -> Option<(Option<Arc<JobRecord>>, Vec<Op>)> {
+    let newest = ops.iter().rev().find_map(|op| match op {
+        Op::PutLedger { ledger, .. } => Some(ledger.as_ref().clone()),
+        Op::EndJob(history) => history.ledger.clone(),
+        _ => None,
+    })?;
+    let mut amended = None;
+    let rest = ops
+        .into_iter()
+        .filter(|op| !op.is_ledger_part())
+        .map(|op| match op {
+            Op::PutJob(record) => {
+                let record = Arc::new(record.without_ledger(&newest, durable));
+                amended = Some(Arc::clone(&record));
+                Op::PutJob(record)
+            }
+            Op::EndJob(history) => Op::EndJob(Arc::new(history.without_ledger())),
+            other => other,
+        })
+        .collect();
+    Some((amended, rest))
 }

@@ -102,6 +102,7 @@ pub(crate) fn job_info(
         counts,
         dirty_since: _,
         ledger_revision: _,
+        owed_since: _,
         pipelines,
     } = job;
     api::JobInfo {
@@ -160,6 +161,7 @@ fn pipeline_info(
         budget_used: _,
         not_before,
         recovery: _,
+        losses: _,
         fenced: _,
         running_since: _,
         failures: _,

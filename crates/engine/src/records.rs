@@ -187,6 +187,16 @@ pub struct HistoryRecord {
     pub evaluation: Option<Evaluation>,
 }
 
+impl HistoryRecord {
+    /// The record to commit when the store refused this one for its ledger: the label is kept, and says
+    /// that nobody knows more.
+    #[must_use]
+    pub fn without_ledger(&self) -> Self {
+        let evaluation = self.evaluation.as_ref().map(Evaluation::without_ledger);
+        Self { ledger: None, evaluation, ..self.clone() }
+    }
+}
+
 /// A member in the durable table.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -51,6 +51,19 @@ pub struct Evaluation {
 }
 
 impl Evaluation {
+    /// What can still be said when the ledger that this was read from could not be kept.
+    #[must_use]
+    pub fn without_ledger(&self) -> Self {
+        match self.threshold {
+            None => self.clone(),
+            threshold => {
+                let status =
+                    if self.dirty { EvaluationStatus::Dirty } else { EvaluationStatus::Unknown };
+                Self::bare(status, self.dirty, threshold)
+            }
+        }
+    }
+
     fn bare(status: EvaluationStatus, dirty: bool, threshold: Option<u64>) -> Self {
         Self {
             status,
