@@ -60,6 +60,16 @@ impl Engine {
         }
     }
 
+    /// An agent spoke. One that was silent for so long that its member was declared lost may still have
+    /// its connection: it is told, or it would speak in vain for ever.
+    pub(crate) fn heard(&mut self, member: MemberUuid, connection: Connection, d: &mut Draft) {
+        if self.members.is_present(member) {
+            let _ = self.members.heard(member, connection, d.now);
+        } else {
+            d.send(connection, AgentMessage::RegisterAnew);
+        }
+    }
+
     /// A known member may have come back from another address, or with another number of slots.
     fn refresh(&mut self, said: MemberRecord, d: &mut Draft) {
         let Some(member) = self.members.get_mut(said.uuid) else { return };

@@ -107,9 +107,7 @@ impl Engine {
             Input::Hello { connection, member, welcomed, containers } => {
                 self.hello(connection, *member, welcomed, &containers, d);
             }
-            Input::Heard { member, connection } => {
-                let _ = self.members.heard(member, connection, d.now);
-            }
+            Input::Heard { member, connection } => self.heard(member, connection, d),
             Input::Disconnected { member, connection, by_us } => {
                 let _ = self.members.disconnect(member, connection, by_us);
             }

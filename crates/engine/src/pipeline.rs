@@ -116,18 +116,24 @@ impl Engine {
             }
             PipelineStatus::Running => self.running(job_id, pipeline_id, d),
             PipelineStatus::Failing | PipelineStatus::Canceling if winding_down => {
-                if self.old_copies_gone(job_id, pipeline_id, d) {
-                    self.end_pipeline(job_id, pipeline_id, d);
-                }
+                self.end_when_gone(job_id, pipeline_id, d);
             }
-            PipelineStatus::Failing => {
-                if self.last_answers_known(job_id, pipeline_id) {
-                    self.schedule(job_id, pipeline_id, d);
-                }
-            }
+            PipelineStatus::Failing => self.schedule_when_told(job_id, pipeline_id, d),
             PipelineStatus::Created => self.schedule(job_id, pipeline_id, d),
             PipelineStatus::Scheduled => self.wait(job_id, pipeline_id, d),
             _ => {}
+        }
+    }
+
+    fn end_when_gone(&mut self, job: JobId, pipeline: PipelineId, d: &mut Draft) {
+        if self.old_copies_gone(job, pipeline, d) {
+            self.end_pipeline(job, pipeline, d);
+        }
+    }
+
+    fn schedule_when_told(&mut self, job: JobId, pipeline: PipelineId, d: &mut Draft) {
+        if self.last_answers_known(job, pipeline) {
+            self.schedule(job, pipeline, d);
         }
     }
 

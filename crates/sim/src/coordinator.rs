@@ -13,6 +13,7 @@ use steadfast_model::{ContainerEvent, ExecutionId, JobId, TermNonce, Timestamp};
 use crate::index::{Answer, Index};
 use crate::invariants::View;
 use crate::mutation::Mutation;
+use crate::recording::Recording;
 use crate::rng::Rng;
 use crate::world::{Event, Waiter, World};
 
@@ -38,6 +39,8 @@ pub(crate) struct Coordinator {
     old_ledgers: VecDeque<BTreeMap<JobId, std::sync::Arc<JobLedger>>>,
     /// Steps of the engine.
     pub steps: u64,
+    /// What it was told, if somebody wants to tell it again.
+    pub recording: Option<Recording>,
 }
 
 /// Steps that are committed together.
@@ -144,11 +147,10 @@ impl World {
             let (mut counted, mut most) = (0, u64::MAX);
             while counted < most {
                 let Some(input) = self.next_input() else { break };
-                // The label must not change which steps are committed together.
-                if !matches!(input, Input::LedgerRefused { .. }) {
-                    if counted == 0 {
-                        most = self.store_rng.between(1, MAX_BATCH);
-                    }
+                // The label must not change which steps are committed together: neither what it alone
+                // brings counts, nor the ticks that follow it.
+                if !matches!(input, Input::LedgerRefused { .. } | Input::Deadline) {
+                    most = self.chance_now(1).between(1, MAX_BATCH);
                     counted += 1;
                 }
                 self.step(input, &mut batch);
@@ -182,6 +184,9 @@ impl World {
     fn step(&mut self, input: Input, batch: &mut Batch) {
         let now = self.coordinator.clock(self.now);
         let Some(engine) = self.coordinator.engine.as_mut() else { return };
+        if let Some(recording) = &mut self.coordinator.recording {
+            recording.step(input.clone(), now);
+        }
         let step = engine.step(now, input.clone());
         if !(step.writes_nothing() && matches!(input, Input::Heard { .. } | Input::Deadline)) {
             self.trace.note(self.now, || format!("{}{}", brief(&input), outcome(&step)));
@@ -215,9 +220,10 @@ impl World {
     }
 
     fn begin_commit(&mut self, mut batch: Batch) {
-        let stalled = self.faulty && self.store_rng.chance(self.plan.odds.stalled);
+        let rng = &mut self.chance_now(2);
+        let stalled = self.faulty && rng.chance(self.plan.odds.stalled);
         let most_ms = if stalled { 3_000 } else { 4 };
-        let takes_ms = self.store_rng.between(0, most_ms);
+        let takes_ms = rng.between(0, most_ms);
         batch.refused = self.refusals(&batch);
         let ledgers = batch.refused.iter().any(|job| batch.has_ledger_of(*job));
         let waits_ms =
@@ -234,8 +240,13 @@ impl World {
         self.at(self.now + takes_ms + waits_ms, Event::CommitEnds(term));
     }
 
-    /// Jobs whose ledger part the store refuses. Drawn for every job, whether it has a ledger or not, and
-    /// from no stream, so that the label changes no other chance.
+    /// Chance for one concern at this very moment, drawn from no stream: one more step of the engine, for
+    /// the label's sake, changes no later chance.
+    fn chance_now(&self, concern: u64) -> Rng {
+        Rng::new(self.seed.wrapping_add(self.now << 32), concern)
+    }
+
+    /// Jobs whose ledger part the store refuses, drawn for every job, whether it has a ledger or not.
     fn refusals(&self, batch: &Batch) -> Vec<JobId> {
         let mut refused = Vec::new();
         for job in batch.steps.iter().flat_map(|(_, step)| &step.jobs) {
@@ -254,12 +265,13 @@ impl World {
         }
         let odds = self.plan.odds.clone();
         let faulty = self.faulty;
-        let not_applied = faulty && self.store_rng.chance(odds.not_applied);
-        let unknown = faulty && self.store_rng.chance(odds.unknown);
-        let dies = faulty && self.store_rng.chance(odds.dies_after_commit);
+        let rng = &mut self.chance_now(3);
+        let not_applied = faulty && rng.chance(odds.not_applied);
+        let unknown = faulty && rng.chance(odds.unknown);
+        let dies = faulty && rng.chance(odds.dies_after_commit);
         if not_applied {
             // The same again, and nothing thaws meanwhile.
-            let again_ms = self.store_rng.between(20, 800);
+            let again_ms = rng.between(20, 800);
             self.at(self.now + again_ms, Event::CommitEnds(term));
             return;
         }
@@ -272,7 +284,7 @@ impl World {
         let batch = self.apply(batch);
         let effects: usize = batch.steps.iter().map(|(_, step)| effects_of(step)).sum();
         if dies {
-            let carried_out = self.store_rng.between(0, effects as u64);
+            let carried_out = rng.between(0, effects as u64);
             self.carry_out(batch, usize::try_from(carried_out).unwrap_or(0));
             self.trace.note(self.now, || "the coordinator dies among its effects".to_owned());
             self.coordinator_dies();
@@ -397,8 +409,9 @@ impl World {
         if !self.coordinator.is_up() {
             return;
         }
+        let rng = &mut self.chance_now(4);
         if let Some(batch) = self.coordinator.in_flight.take()
-            && self.store_rng.chance(500)
+            && rng.chance(500)
         {
             let _ = self.apply(batch);
         }
@@ -412,8 +425,8 @@ impl World {
         coordinator.term += 1;
         self.waiters.clear();
         self.links_break();
-        let down_ms = if self.store_rng.chance(700) { 300 } else { 20_000 };
-        let down_ms = self.store_rng.between(5, down_ms);
+        let most_ms = if rng.chance(700) { 300 } else { 20_000 };
+        let down_ms = rng.between(5, most_ms);
         self.trace.note(self.now, || format!("the coordinator is down for {down_ms} ms"));
         self.at(self.now + down_ms, Event::CoordinatorStarts);
     }
@@ -431,16 +444,20 @@ impl World {
         }
         self.coordinator.term += 1;
         self.coordinator.clock_ms = EPOCH_MS;
-        if self.store_rng.chance(300) {
+        let rng = &mut self.chance_now(5);
+        if rng.chance(300) {
             // The wall clock of another machine, or a clock that was set.
-            self.coordinator.clock_ms += self.store_rng.between(0, 7_200_000);
+            self.coordinator.clock_ms += rng.between(0, 7_200_000);
         }
-        let nonce = TermNonce::new(self.store_rng.next());
+        let nonce = TermNonce::new(rng.bits());
         let mut snapshot = self.durable.snapshot();
         self.mutate_snapshot(&mut snapshot);
         let now = self.coordinator.clock(self.now);
         let settings = self.plan.settings.clone();
         self.trace.note(self.now, || "the coordinator starts".to_owned());
+        if let Some(recording) = &mut self.coordinator.recording {
+            recording.load((snapshot.clone(), settings.clone(), nonce), now);
+        }
         self.coordinator.engine = Some(Engine::load(snapshot, settings, nonce, now));
         self.coordinator.inbox.push_back(Input::TookOver);
         self.pump();

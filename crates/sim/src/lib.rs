@@ -18,6 +18,7 @@ mod invariants;
 mod mutation;
 mod network;
 mod plan;
+mod recording;
 mod rng;
 mod story;
 mod trace;
@@ -26,9 +27,11 @@ mod world;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-pub use invariants::JobTrace;
+use invariants::Broken;
+pub use invariants::{Invariant, JobTrace};
 pub use mutation::Mutation;
 use plan::Plan;
+pub use recording::Recording;
 pub use rng::Rng;
 use trace::Trace;
 use world::{Event, World};
@@ -45,12 +48,16 @@ const END_MS: u64 = 90_000;
 pub struct Options {
     /// A mistake to make.
     pub mutation: Option<Mutation>,
+    /// The one thing to judge; all of them if none is named.
+    pub only: Option<Invariant>,
     /// No job has its recovery tracked.
     pub untracked: bool,
     /// Nothing is judged.
     pub unchecked: bool,
     /// What happens to the jobs is kept for a comparison.
     pub job_trace: bool,
+    /// What the engine is told is kept, to be told again.
+    pub record: bool,
 }
 
 /// What a seed amounted to.
@@ -64,6 +71,8 @@ pub struct Played {
     pub simulated_ms: u64,
     /// What happened to the jobs, if it was kept.
     pub jobs: JobTrace,
+    /// What the engine was told, if it was kept.
+    pub recording: Recording,
 }
 
 /// A seed that failed.
@@ -71,7 +80,9 @@ pub struct Played {
 pub struct Failure {
     /// Which seed.
     pub seed: u64,
-    /// What is wrong.
+    /// What does not hold.
+    pub invariant: Invariant,
+    /// How that showed.
     pub what: String,
     /// What happened last.
     pub trace: String,
@@ -79,8 +90,11 @@ pub struct Failure {
 
 impl std::fmt::Display for Failure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { seed, what, trace } = self;
-        write!(f, "seed {seed} failed: {what}\n{trace}play it again: cargo xtask sim --seed {seed}")
+        let Self { seed, invariant, what, trace } = self;
+        write!(
+            f,
+            "seed {seed} failed: {invariant}: {what}\n{trace}play it again: cargo xtask sim --seed {seed}"
+        )
     }
 }
 
@@ -89,19 +103,16 @@ impl std::fmt::Display for Failure {
 /// # Errors
 /// The first thing that is wrong. The seed is played a second time then, to tell what led to it.
 pub fn play(seed: u64, options: &Options) -> Result<Played, Box<Failure>> {
-    match attempt(seed, options, Trace::default()) {
-        Ok(played) => Ok(played),
-        Err(_) => {
-            let (what, trace) = match attempt(seed, options, Trace::kept()) {
-                Ok(_) => (
-                    "it failed once and then did not: a seed must be a whole story".into(),
-                    String::new(),
-                ),
-                Err(failed) => failed,
-            };
-            Err(Box::new(Failure { seed, what, trace }))
-        }
-    }
+    let failed = match attempt(seed, options, Trace::default()) {
+        Ok(played) => return Ok(played),
+        Err(failed) => failed,
+    };
+    // The second time it must fail in the same way: a seed is a whole story.
+    let ((invariant, what), trace) = match attempt(seed, options, Trace::kept()) {
+        Ok(_) => (failed.0, String::new()),
+        Err(again) => again,
+    };
+    Err(Box::new(Failure { seed, invariant, what, trace }))
 }
 
 /// Plays a seed with tracking on and with tracking off: the jobs must fare the same.
@@ -113,12 +124,13 @@ pub fn play_twins(seed: u64, options: &Options) -> Result<Played, Box<Failure>> 
     let off = Options { untracked: true, ..on.clone() };
     let played = play(seed, &on)?;
     let twin = play(seed, &off)?;
+    let invariant = Invariant::Twin;
     invariants::compare(&played.jobs, &twin.jobs)
-        .map_err(|what| Box::new(Failure { seed, what, trace: String::new() }))?;
+        .map_err(|what| Box::new(Failure { seed, invariant, what, trace: String::new() }))?;
     Ok(played)
 }
 
-fn attempt(seed: u64, options: &Options, trace: Trace) -> Result<Played, (String, String)> {
+fn attempt(seed: u64, options: &Options, trace: Trace) -> Result<Played, (Broken, String)> {
     let mut plan = Plan::draw(seed);
     if options.untracked {
         for job in &mut plan.jobs {
@@ -127,17 +139,19 @@ fn attempt(seed: u64, options: &Options, trace: Trace) -> Result<Played, (String
     }
     let mut world = World::new(seed, plan, options.mutation, trace);
     world.checks.off = options.unchecked;
+    world.checks.only = options.only;
     world.checks.jobs.kept = options.job_trace;
+    world.coordinator.recording = options.record.then(Recording::default);
     // The engine stops on a state that cannot be; that is a failure of the seed like any other.
     let verdict = catch_unwind(AssertUnwindSafe(|| tell(&mut world)));
-    let verdict =
-        verdict.unwrap_or_else(|panic| Err(format!("the engine stopped: {}", said(&*panic))));
+    let verdict = verdict.unwrap_or_else(|panic| Err((Invariant::Transitions, said(&*panic))));
     match verdict {
         Ok(()) => Ok(Played {
             steps: world.coordinator.steps,
             events: world.events,
             simulated_ms: world.now,
             jobs: world.checks.jobs,
+            recording: world.coordinator.recording.unwrap_or_default(),
         }),
         Err(what) => Err((what, world.trace.text())),
     }
@@ -148,29 +162,27 @@ fn said(panic: &(dyn std::any::Any + Send)) -> String {
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default()
 }
 
-fn tell(world: &mut World) -> Result<(), String> {
+fn tell(world: &mut World) -> Result<(), Broken> {
     world.play_until(world.plan.faults_end_ms)?;
     world.faults_end();
-    play_until_true(world, SETTLE_MS, invariants::has_healed)
-        .map_err(|what| format!("it heals when the faults stop: {what}"))?;
+    play_until_true(world, SETTLE_MS, invariants::has_healed)?;
     for job in world.durable.jobs.keys().copied().collect::<Vec<_>>() {
         world.at(world.now, Event::Stop(job));
     }
     play_until_true(world, END_MS, invariants::has_ended)
-        .map_err(|what| format!("cancelled jobs end: {what}"))
 }
 
 fn play_until_true(
     world: &mut World,
     within_ms: u64,
     is_true: fn(&World) -> Result<(), String>,
-) -> Result<(), String> {
+) -> Result<(), Broken> {
     let end = world.now + within_ms;
     loop {
         world.play_until(world.now + LOOK_EVERY_MS)?;
         match is_true(world) {
             Ok(()) => return Ok(()),
-            Err(what) if world.now >= end => return Err(what),
+            Err(what) if world.now >= end => return Err((Invariant::Heals, what)),
             Err(_) => {}
         }
     }

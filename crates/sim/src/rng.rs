@@ -11,12 +11,12 @@ impl Rng {
     /// The stream of a seed for one concern.
     pub fn new(seed: u64, concern: u64) -> Self {
         let mut rng = Self(seed ^ concern.wrapping_mul(0xd6e8_feb8_6659_fd93));
-        let _ = rng.next();
+        let _ = rng.bits();
         rng
     }
 
     /// The next 64 bits.
-    pub fn next(&mut self) -> u64 {
+    pub fn bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut bits = self.0;
         bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -26,12 +26,12 @@ impl Rng {
 
     /// From `low` to `high`, both included.
     pub fn between(&mut self, low: u64, high: u64) -> u64 {
-        low + self.next() % (high - low + 1)
+        low + self.bits() % (high - low + 1)
     }
 
     /// True in `thousandths` of a thousand cases.
     pub fn chance(&mut self, thousandths: u64) -> bool {
-        self.next() % 1_000 < thousandths
+        self.bits() % 1_000 < thousandths
     }
 
     /// One of `items`, or nothing if there is none.

@@ -141,10 +141,10 @@ impl Story {
     fn committed(&mut self, step: &JobStep, facts: &mut Vec<(JobId, Fact)>) {
         let ended = step.writes.ended.as_ref().map(|history| &history.job);
         let Some(record) = step.writes.record.as_deref().or(ended) else { return };
-        if !self.jobs.contains_key(&step.job) {
-            self.jobs.insert(step.job, Job::default());
+        self.jobs.entry(step.job).or_insert_with(|| {
             facts.push((step.job, Fact::Submitted(Box::new(record.spec.clone()))));
-        }
+            Job::default()
+        });
         let over = matches!(record.status, JobStatus::Failing | JobStatus::Canceling);
         if over || record.status.is_terminal() {
             self.is_over(step.job, facts);

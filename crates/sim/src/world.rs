@@ -14,7 +14,7 @@ use crate::containers::Container;
 use crate::coordinator::Coordinator;
 use crate::durable::Durable;
 use crate::index::Answer;
-use crate::invariants::Checks;
+use crate::invariants::{Broken, Checks};
 use crate::mutation::Mutation;
 use crate::network::{Link, Uplink};
 use crate::plan::Plan;
@@ -88,6 +88,7 @@ pub(crate) enum Waiter {
 
 /// The cluster.
 pub(crate) struct World {
+    pub seed: u64,
     pub now: u64,
     pub plan: Plan,
     pub mutation: Option<Mutation>,
@@ -111,7 +112,6 @@ pub(crate) struct World {
     pub faulty: bool,
     pub numbers: u64,
     pub network_rng: Rng,
-    pub store_rng: Rng,
     pub fault_rng: Rng,
     pub program_rng: Rng,
     queue: BTreeMap<(u64, u64), Event>,
@@ -139,7 +139,7 @@ impl World {
             faulty: true,
             numbers: 0,
             network_rng: Rng::new(seed, 2),
-            store_rng: Rng::new(seed, 3),
+            seed,
             fault_rng: Rng::new(seed, 4),
             program_rng: Rng::new(seed, 5),
             queue: BTreeMap::new(),
@@ -178,7 +178,7 @@ impl World {
     ///
     /// # Errors
     /// What is wrong.
-    pub fn play_until(&mut self, end: u64) -> Result<(), String> {
+    pub fn play_until(&mut self, end: u64) -> Result<(), Broken> {
         while let Some(entry) = self.queue.first_entry() {
             if entry.key().0 > end {
                 break;

@@ -1,17 +1,21 @@
 //! From ops to rows.
+//!
+//! A batch knows its keys at once and encodes each value only when it is written, into one buffer: the
+//! values of a large batch need not be in memory together, and not even in the cache twice. Encoding on
+//! a second thread was tried: on a machine with work to do the threads wait for each other instead.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde::Serialize;
-use steadfast_engine::records::{HistoryRecord, MemberEvent};
+use steadfast_engine::records::{HistoryRecord, JobRecord, MemberEvent, MemberRecord};
+use steadfast_ledger::JobLedger;
 use steadfast_model::{JobId, MemberEventSeq};
 
 use crate::history::{HistorySummary, finish_time};
 use crate::keys::{self, Range};
 use crate::ops::Op;
-use crate::records::{ClusterRecord, FinishedRecord, Head, TokenRecord, decode, encode};
+use crate::records::{ClusterRecord, FinishedRecord, Head, TokenRecord, decode, encode_into};
 use crate::store::{Limits, Refusal};
-use crate::transaction::Rows;
+use crate::transaction::{Rows, RowsMut};
 
 /// Member events that the journal keeps.
 pub(crate) const MAX_MEMBER_EVENTS: u64 = 1_000;
@@ -19,47 +23,102 @@ pub(crate) const MAX_MEMBER_EVENTS: u64 = 1_000;
 /// One transaction's writes, in this order: ranges go, keys go, puts come. No key is in it twice, which
 /// some engines refuse.
 #[derive(Debug, Default)]
-pub(crate) struct Batch {
-    pub ranges: Vec<Range>,
-    pub deletes: BTreeSet<String>,
-    pub puts: BTreeMap<String, Vec<u8>>,
+pub(crate) struct Batch<'a> {
+    ranges: Vec<Range>,
+    deletes: BTreeSet<String>,
+    puts: BTreeMap<String, Record<'a>>,
+}
+
+/// Every kind of record that a commit puts.
+#[derive(Debug)]
+enum Record<'a> {
+    Head(&'a Head),
+    Cluster(ClusterRecord),
+    Job(&'a JobRecord),
+    Ledger(&'a JobLedger),
+    Token(TokenRecord),
+    Member(&'a MemberRecord),
+    Event(&'a MemberEvent),
+    History(&'a HistoryRecord),
+    Finished(FinishedRecord),
+    Summary(HistorySummary),
+}
+
+impl Record<'_> {
+    fn encode(&self, into: &mut Vec<u8>) -> Result<(), Refusal> {
+        let done = match self {
+            Self::Head(record) => encode_into(into, record),
+            Self::Cluster(record) => encode_into(into, record),
+            Self::Job(record) => encode_into(into, record),
+            Self::Ledger(record) => encode_into(into, record),
+            Self::Token(record) => encode_into(into, record),
+            Self::Member(record) => encode_into(into, record),
+            Self::Event(record) => encode_into(into, record),
+            Self::History(record) => encode_into(into, record),
+            Self::Finished(record) => encode_into(into, record),
+            Self::Summary(record) => encode_into(into, record),
+        };
+        done.map_err(Refusal::Unavailable)
+    }
 }
 
 /// The writes of `ops` and of the head that follows them. Of several ops on one key the last counts, so
-/// they are read from the end, and what a later one has decided is not even encoded.
+/// they are read from the end, and what a later one has decided is passed over.
 ///
 /// # Errors
-/// A record that cannot be encoded, or a row that must be looked up and cannot.
-pub(crate) fn batch_of(ops: &[Op], head: &Head, rows: &impl Rows) -> Result<Batch, Refusal> {
+/// A row that must be looked up and cannot.
+pub(crate) fn batch_of<'a>(
+    ops: &'a [Op],
+    head: &'a Head,
+    rows: &impl Rows,
+) -> Result<Batch<'a>, Refusal> {
     let mut batch = Batch::default();
-    batch.put(keys::HEAD.to_owned(), head)?;
+    batch.put(keys::HEAD.to_owned(), Record::Head(head));
     for op in ops.iter().rev() {
         match op {
-            Op::PutJob(record) => batch.put(keys::job(record.id), &**record)?,
-            Op::PutLedger { job, ledger } => batch.put(keys::ledger(*job), &**ledger)?,
+            Op::PutJob(record) => batch.put(keys::job(record.id), Record::Job(record)),
+            Op::PutLedger { job, ledger } => batch.put(keys::ledger(*job), Record::Ledger(ledger)),
             Op::PutToken { job, .. } if batch.ends(*job) => {}
             Op::PutToken { job, task_group, token } => {
-                batch.put(keys::token(*job, *task_group), &TokenRecord { token: *token })?;
+                let record = TokenRecord { token: *token };
+                batch.put(keys::token(*job, *task_group), Record::Token(record));
             }
-            Op::EndJob(history) => batch.end_job(history)?,
+            Op::EndJob(history) => batch.end_job(history),
             Op::ForgetHistory(job) => batch.forget(*job, rows)?,
-            Op::PutMember(record) => batch.put(keys::member(record.uuid), record)?,
+            Op::PutMember(record) => batch.put(keys::member(record.uuid), Record::Member(record)),
             Op::RemoveMember(uuid) => batch.delete(keys::member(*uuid)),
-            Op::PutMemberEvent(event) => batch.member_event(event)?,
+            Op::PutMemberEvent(event) => batch.member_event(event),
         }
     }
     Ok(batch)
 }
 
-impl Batch {
-    /// Whether it does not fit into one transaction.
-    pub(crate) fn exceeds(&self, limits: Limits) -> bool {
+impl<'a> Batch<'a> {
+    /// Writes it into an open transaction.
+    ///
+    /// # Errors
+    /// [`Refusal::TooLarge`] beyond `limits`, or why a row was not encoded or written; the transaction
+    /// must be dropped then.
+    pub(crate) fn write(&self, rows: &mut impl RowsMut, limits: Limits) -> Result<(), Refusal> {
         let Self { ranges, deletes, puts } = self;
-        let ops = ranges.len() + deletes.len() + puts.len();
-        let ranges = ranges.iter().map(|range| range.from.len() + range.to.len());
-        let puts = puts.iter().map(|(key, value)| key.len() + value.len());
-        let bytes: usize = ranges.chain(deletes.iter().map(String::len)).chain(puts).sum();
-        ops > limits.max_ops || bytes > limits.max_bytes
+        if ranges.len() + deletes.len() + puts.len() > limits.max_ops {
+            return Err(Refusal::TooLarge);
+        }
+        ranges.iter().try_for_each(|range| rows.delete_range(range))?;
+        deletes.iter().try_for_each(|key| rows.delete(key))?;
+        let removed = ranges.iter().map(|range| range.from.len() + range.to.len());
+        let mut bytes: usize = removed.chain(deletes.iter().map(String::len)).sum();
+        let mut value = Vec::with_capacity(16 * 1024);
+        for (key, record) in puts {
+            value.clear();
+            record.encode(&mut value)?;
+            bytes += key.len() + value.len();
+            if bytes > limits.max_bytes {
+                return Err(Refusal::TooLarge);
+            }
+            rows.put(key, &value)?;
+        }
+        Ok(())
     }
 
     fn decided(&self, key: &str) -> bool {
@@ -71,12 +130,10 @@ impl Batch {
         self.deletes.contains(&keys::job(job))
     }
 
-    fn put<T: Serialize>(&mut self, key: String, record: &T) -> Result<(), Refusal> {
+    fn put(&mut self, key: String, record: Record<'a>) {
         if !self.decided(&key) {
-            let value = encode(record).map_err(Refusal::Unavailable)?;
-            self.puts.insert(key, value);
+            self.puts.insert(key, record);
         }
-        Ok(())
     }
 
     fn delete(&mut self, key: String) {
@@ -85,7 +142,7 @@ impl Batch {
         }
     }
 
-    fn end_job(&mut self, history: &HistoryRecord) -> Result<(), Refusal> {
+    fn end_job(&mut self, history: &'a HistoryRecord) {
         let job = history.job.id;
         if !self.ends(job) {
             self.delete(keys::job(job));
@@ -94,12 +151,13 @@ impl Batch {
             self.ranges.push(Range::checkpoints_of(job));
         }
         if self.decided(&keys::history(job)) {
-            return Ok(());
+            return;
         }
         let finished = finish_time(history);
-        self.put(keys::history(job), history)?;
-        self.put(keys::finished(job), &FinishedRecord { finished })?;
-        self.put(keys::summary(finished, job), &HistorySummary::of(history))
+        self.put(keys::history(job), Record::History(history));
+        self.put(keys::finished(job), Record::Finished(FinishedRecord { finished }));
+        let summary = Record::Summary(HistorySummary::of(history));
+        self.put(keys::summary(finished, job), summary);
     }
 
     fn forget(&mut self, job: JobId, rows: &impl Rows) -> Result<(), Refusal> {
@@ -117,14 +175,14 @@ impl Batch {
         Ok(())
     }
 
-    fn member_event(&mut self, event: &MemberEvent) -> Result<(), Refusal> {
+    fn member_event(&mut self, event: &'a MemberEvent) {
         let newest = !self.decided(keys::CLUSTER);
-        self.put(keys::event(event.seq), event)?;
-        self.put(keys::CLUSTER.to_owned(), &ClusterRecord { member_event_seq: event.seq })?;
+        self.put(keys::event(event.seq), Record::Event(event));
+        let cluster = ClusterRecord { member_event_seq: event.seq };
+        self.put(keys::CLUSTER.to_owned(), Record::Cluster(cluster));
         let first_kept = (event.seq.get() + 1).saturating_sub(MAX_MEMBER_EVENTS);
         if newest && first_kept > 1 {
             self.ranges.push(Range::events_before(MemberEventSeq::new(first_kept)));
         }
-        Ok(())
     }
 }

@@ -83,7 +83,7 @@ impl MemoryStore {
     pub fn with_limits(limits: Limits) -> Self {
         let mut rows = Table::default();
         // The same key in every run: the simulator must be repeatable, and no real secret is derived.
-        let created = transaction::create(&mut rows, [0x5f; 32]);
+        let created = rows.transaction(|rows| transaction::create(rows, [0x5f; 32]));
         debug_assert_eq!(created, Ok(()));
         let lost = watch::Sender::new(false);
         let state = State { rows, faults: VecDeque::new(), leading: None, lost };
@@ -125,8 +125,9 @@ impl MemoryStore {
             None => None,
         };
         if applied != Some(false) {
-            let next = transaction::commit(&mut state.rows, &head, ops, self.limits)?;
-            state.leading = Some(next);
+            let commit =
+                |rows: &mut Transaction<'_>| transaction::commit(rows, &head, ops, self.limits);
+            state.leading = Some(state.rows.transaction(commit)?);
         }
         if applied.is_some() {
             state.leading = None;
@@ -153,7 +154,8 @@ impl MemoryStore {
         guard: CheckpointGuard,
         value: &[u8],
     ) -> Result<(), CheckpointError> {
-        transaction::write_checkpoint(&mut self.state().rows, guard, value)
+        let write = |rows: &mut Transaction<'_>| transaction::write_checkpoint(rows, guard, value);
+        self.state().rows.transaction(write)
     }
 
     /// [`Store::read_checkpoint`] without async.
@@ -188,7 +190,7 @@ impl MemoryStore {
 impl State {
     fn begin_term(&mut self, me: &LeaderInfo) -> Result<Epoch, StoreError> {
         // No candidate gets no answer here, so commits need no random id.
-        let head = transaction::lead(&mut self.rows, me, 0)?;
+        let head = self.rows.transaction(|rows| transaction::lead(rows, me, 0))?;
         let epoch = head.epoch;
         self.leading = Some(head);
         self.lost.send_replace(true);
@@ -219,21 +221,65 @@ impl Rows for Table {
     }
 }
 
-impl RowsMut for Table {
+/// An open transaction: what was written, in order, until it is applied.
+struct Transaction<'a> {
+    table: &'a mut Table,
+    writes: Vec<Write>,
+}
+
+enum Write {
+    Put(String, Vec<u8>),
+    Delete(String),
+    DeleteRange(Range),
+}
+
+impl Table {
+    /// Runs `body` in one transaction, of which nothing is left after an error.
+    fn transaction<T, E>(
+        &mut self,
+        body: impl FnOnce(&mut Transaction<'_>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let mut transaction = Transaction { table: self, writes: Vec::new() };
+        let done = body(&mut transaction)?;
+        let Transaction { table: Self(rows), writes } = transaction;
+        for write in writes {
+            match write {
+                Write::Put(key, value) => drop(rows.insert(key, value)),
+                Write::Delete(key) => drop(rows.remove(&key)),
+                Write::DeleteRange(Range { from, to }) => {
+                    let keys: Vec<_> = rows.range(from..to).map(|(key, _)| key.clone()).collect();
+                    keys.iter().for_each(|key| drop(rows.remove(key)));
+                }
+            }
+        }
+        Ok(done)
+    }
+}
+
+impl Rows for Transaction<'_> {
+    fn get(&self, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        self.table.get(key)
+    }
+
+    fn scan(&self, range: &Range, limit: usize) -> Result<Vec<(String, Vec<u8>)>, StoreError> {
+        self.table.scan(range, limit)
+    }
+}
+
+impl RowsMut for Transaction<'_> {
     fn put(&mut self, key: &str, value: &[u8]) -> Result<(), Refusal> {
-        self.0.insert(key.to_owned(), value.to_vec());
+        self.writes.push(Write::Put(key.to_owned(), value.to_vec()));
         Ok(())
     }
 
     fn delete(&mut self, key: &str) -> Result<(), Refusal> {
-        self.0.remove(key);
+        self.writes.push(Write::Delete(key.to_owned()));
         Ok(())
     }
 
     fn delete_range(&mut self, range: &Range) -> Result<(), Refusal> {
-        let keys = self.0.range(range.from.clone()..range.to.clone());
-        let keys: Vec<String> = keys.map(|(key, _)| key.clone()).collect();
-        keys.iter().try_for_each(|key| self.delete(key))
+        self.writes.push(Write::DeleteRange(range.clone()));
+        Ok(())
     }
 }
 
@@ -306,9 +352,50 @@ impl Term for MemoryTerm {
     async fn resign(self: Box<Self>) {
         let state = &mut *self.store.state();
         if let Some(head) = state.leading.take_if(|head| head.epoch == self.epoch) {
-            let resigned = transaction::resign(&mut state.rows, &head);
+            let resigned = state.rows.transaction(|rows| transaction::resign(rows, &head));
             debug_assert_eq!(resigned, Ok(()));
             state.lost.send_replace(true);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::conformance::samples;
+
+    #[test]
+    fn what_exceeds_a_limit_is_refused_whole() {
+        let ops = [1, 2].map(|n| Op::PutJob(Arc::new(samples::job(n))));
+        // The head and one job fit.
+        for limits in
+            [Limits { max_ops: 2, max_bytes: 9_999 }, Limits { max_ops: 9, max_bytes: 5_000 }]
+        {
+            let store = MemoryStore::with_limits(limits);
+            let epoch = store.begin_term(&samples::leader(1)).unwrap();
+            let before = store.dump();
+            let refused = store.apply(epoch, &ops);
+            assert_eq!(refused, Err(CommitError::NotApplied(Refusal::TooLarge)));
+            assert_eq!(store.dump(), before);
+            for op in &ops {
+                store.apply(epoch, std::slice::from_ref(op)).unwrap();
+            }
+        }
+    }
+
+    #[test]
+    fn a_fault_waits_for_the_commit_that_it_concerns() {
+        let store = MemoryStore::new();
+        let epoch = store.begin_term(&samples::leader(1)).unwrap();
+        let job = JobId::new(1);
+        store.inject(Fault::RefuseLedger(None, Refusal::Full), 2);
+        store.inject(Fault::Refuse(Refusal::TooLarge), 1);
+        let ledger = [Op::PutLedger { job, ledger: Arc::new(samples::ledger()) }];
+        let refused = |refusal| Err(CommitError::NotApplied(refusal));
+        assert_eq!(store.apply(epoch, &[]), refused(Refusal::TooLarge));
+        assert!(store.apply(epoch, &[]).is_ok());
+        assert_eq!(store.apply(epoch, &ledger), refused(Refusal::Full));
+        assert_eq!(store.apply(epoch, &ledger), refused(Refusal::Full));
+        assert!(store.apply(epoch, &ledger).is_ok());
     }
 }

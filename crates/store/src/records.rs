@@ -45,7 +45,17 @@ struct Outside {
 /// # Errors
 /// Only where a type cannot be written as JSON, which is a defect of that type.
 pub(crate) fn encode<T: Serialize>(record: &T) -> Result<Vec<u8>, String> {
-    serde_json::to_vec(&Written { format: FORMAT, version: VERSION, record })
+    let mut bytes = Vec::new();
+    encode_into(&mut bytes, record)?;
+    Ok(bytes)
+}
+
+/// Appends a record's bytes.
+///
+/// # Errors
+/// As [`encode`].
+pub(crate) fn encode_into<T: Serialize>(bytes: &mut Vec<u8>, record: &T) -> Result<(), String> {
+    serde_json::to_writer(bytes, &Written { format: FORMAT, version: VERSION, record })
         .map_err(|error| format!("a record cannot be written as JSON: {error}"))
 }
 

@@ -1,7 +1,5 @@
 //! What happens inside a transaction, whatever engine is below: every compare, and the mapping of ops
 //! and snapshots to rows. Synchronous, over rows that do not change meanwhile.
-//!
-//! Whatever can be refused is refused before the first row is written.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +10,7 @@ use steadfast_engine::records::{HistoryRecord, JobRecord, Snapshot};
 use steadfast_ledger::JobLedger;
 use steadfast_model::{Epoch, JobId, TaskGroupId};
 
-use crate::batch::{Batch, batch_of};
+use crate::batch::batch_of;
 use crate::history::{HistoryCursor, HistoryEntry, HistoryPage};
 use crate::keys::{self, Range};
 use crate::ops::Op;
@@ -32,7 +30,8 @@ pub(crate) trait Rows {
     fn scan(&self, range: &Range, limit: usize) -> Result<Vec<(String, Vec<u8>)>, StoreError>;
 }
 
-/// Rows of an open transaction that is dropped as a whole after an error.
+/// Rows of an open transaction, which its engine drops as a whole after an error. All reads come before
+/// the first write.
 pub(crate) trait RowsMut: Rows {
     fn put(&mut self, key: &str, value: &[u8]) -> Result<(), Refusal>;
     fn delete(&mut self, key: &str) -> Result<(), Refusal>;
@@ -78,17 +77,8 @@ pub(crate) fn commit(
     }
     let next = last.next();
     let batch = batch_of(ops, &next, rows).map_err(CommitError::NotApplied)?;
-    if batch.exceeds(limits) {
-        return Err(CommitError::NotApplied(Refusal::TooLarge));
-    }
-    write(rows, &batch).map_err(CommitError::NotApplied)?;
+    batch.write(rows, limits).map_err(CommitError::NotApplied)?;
     Ok(next)
-}
-
-fn write(rows: &mut impl RowsMut, batch: &Batch) -> Result<(), Refusal> {
-    batch.ranges.iter().try_for_each(|range| rows.delete_range(range))?;
-    batch.deletes.iter().try_for_each(|key| rows.delete(key))?;
-    batch.puts.iter().try_for_each(|(key, value)| rows.put(key, value))
 }
 
 /// Everything that the engine starts from.

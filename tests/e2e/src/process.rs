@@ -83,6 +83,19 @@ impl Process {
             .is_some_and(|stat| stat.start_time == self.start_time && stat.state == b'T')
     }
 
+    /// A variable that it was started with.
+    ///
+    /// # Panics
+    /// When it is gone, or was not given this variable.
+    #[track_caller]
+    pub fn variable(self, name: &str) -> String {
+        let environment = fs::read(format!("/proc/{}/environ", self.pid)).unwrap_or_default();
+        let mut variables = environment.split(|byte| *byte == 0);
+        let value = variables.find_map(|one| one.strip_prefix(name.as_bytes())?.strip_prefix(b"="));
+        let value = value.unwrap_or_else(|| panic!("pid {} has no variable {name}", self.pid));
+        String::from_utf8_lossy(value).into_owned()
+    }
+
     /// Sends a signal; says whether the process was there to get it.
     pub fn try_signal(self, signal: Signal) -> bool {
         let pid = i32::try_from(self.pid).ok().and_then(Pid::from_raw);

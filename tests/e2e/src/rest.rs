@@ -63,9 +63,7 @@ impl Rest {
 
     /// `GET`; `None` where nobody answers.
     pub fn get(&self, path: &str) -> Option<Answer> {
-        let mut response = self.agent.get(format!("{}{path}", self.url)).call().ok()?;
-        let status = response.status().as_u16();
-        Some(Answer { status, body: response.body_mut().read_to_string().ok()? })
+        received(self.agent.get(format!("{}{path}", self.url)).call()).ok()
     }
 
     /// `POST`.
@@ -76,11 +74,29 @@ impl Rest {
     pub fn post(&self, path: &str, content_type: &str, body: &[u8]) -> Answer {
         let request =
             self.agent.post(format!("{}{path}", self.url)).header("Content-Type", content_type);
-        let mut response =
-            request.send(body).unwrap_or_else(|error| panic!("POST {path}: {error}"));
-        let status = response.status().as_u16();
-        let body = response.body_mut().read_to_string();
-        Answer { status, body: body.unwrap_or_else(|error| panic!("POST {path}: {error}")) }
+        answer(request.send(body))
+    }
+
+    /// What a container gets to hear that asks whether it may go on.
+    ///
+    /// # Panics
+    /// When nobody answers.
+    #[track_caller]
+    pub fn is_container_valid(&self, id: &str, secret: &str) -> Answer {
+        let path = format!("{}/isContainerValid?execution_resource_id={id}", self.url);
+        let request = self.agent.get(path).header("Authorization", format!("Bearer {secret}"));
+        answer(request.call())
+    }
+
+    /// What a container gets to hear that wants to commit.
+    ///
+    /// # Panics
+    /// When nobody answers.
+    #[track_caller]
+    pub fn put_checkpoint(&self, id: &str, secret: &str, value: &[u8]) -> Answer {
+        let path = format!("{}/checkpoint?execution_resource_id={id}", self.url);
+        let request = self.agent.put(path).header("Authorization", format!("Bearer {secret}"));
+        answer(request.send(value))
     }
 
     /// Whether the coordinator leads and has reconciled.
@@ -173,4 +189,17 @@ impl Rest {
             status => panic!("GET {path}: {status} {}", answer.body),
         }
     }
+}
+
+#[track_caller]
+fn answer(response: Result<ureq::http::Response<ureq::Body>, ureq::Error>) -> Answer {
+    received(response).unwrap_or_else(|error| panic!("no answer: {error}"))
+}
+
+fn received(
+    response: Result<ureq::http::Response<ureq::Body>, ureq::Error>,
+) -> Result<Answer, ureq::Error> {
+    let mut response = response?;
+    let status = response.status().as_u16();
+    Ok(Answer { status, body: response.body_mut().read_to_string()? })
 }

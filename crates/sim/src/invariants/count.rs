@@ -7,7 +7,8 @@
 //!
 //! A view must show its numbers exactly, `DIRTY` from the threshold on and `CLEAN` below it. Only where
 //! the store refused a write of this very ledger may the view say `UNKNOWN`, or `DIRTY`, and less than
-//! the oracle; never more, and never `CLEAN`.
+//! the oracle; never more, and never `CLEAN`. (A job's end writes its whole ledger into the history; what
+//! that shows may be exact again.)
 //!
 //! Seen to fail on `LedgerApart` (the ledger's part is not in its job's transaction).
 
@@ -68,14 +69,14 @@ impl CountEqualsOracle {
                 ledger,
                 view.engine.watermarks(),
             );
-            book.judge(&evaluation, view.refused.contains(&record.id))
+            book.judge(&evaluation, view.refused.contains(&record.id), true)
                 .map_err(|what| format!("job {}: {what}", record.id))?;
         }
         for (id, history) in &view.durable.history {
             if let (Some(book), Some(evaluation)) = (self.books.get(id), &history.evaluation)
                 && self.judged.insert(*id)
             {
-                book.judge(evaluation, view.refused.contains(id))
+                book.judge(evaluation, view.refused.contains(id), false)
                     .map_err(|what| format!("the history of job {id}: {what}"))?;
             }
         }
@@ -122,7 +123,7 @@ impl Book {
         }
     }
 
-    fn judge(&self, shown: &Evaluation, refused: bool) -> Result<(), String> {
+    fn judge(&self, shown: &Evaluation, refused: bool, must_doubt: bool) -> Result<(), String> {
         let count = shown.recovery_attempt_count;
         let incidents = self.lost.len() as u64;
         if refused && !shown.tracking_complete {
@@ -145,7 +146,7 @@ impl Book {
             && shown.active_episode.is_some() == self.open.is_some()
             && shown.status == expected
             && shown.tracking_complete
-            && !refused;
+            && !(refused && must_doubt);
         if right {
             return Ok(());
         }

@@ -1,10 +1,10 @@
 //! **It heals when the faults stop**: nobody waits for ever. Some time after the last fault, with room
-//! for everybody, each job has ended or runs in all of its pipelines; and when then every job is
+//! for everybody, each agent is a member, each job has ended or runs in all of its pipelines; and when then every job is
 //! cancelled, each ends, no program is left, and nothing of them stays in the validity index.
 //!
 //! Seen to fail on `LastAnswersUntold` (pipelines wait in `FAILING` for answers that never come).
 
-use steadfast_model::{JobStatus, PipelineStatus};
+use steadfast_model::{JobMode, JobStatus, MemberStatus, PipelineStatus};
 
 use crate::world::World;
 
@@ -20,8 +20,18 @@ pub(crate) fn has_healed(world: &World) -> Result<(), String> {
     if world.submitted.iter().any(Option::is_none) {
         return Err("a submission was never answered".to_owned());
     }
+    for machine in &world.machines {
+        let agent = machine.agent.and_then(|number| world.agents.get(&number));
+        let Some(agent) = agent else { return Err("a machine has no agent".to_owned()) };
+        let mut members = engine.member_views();
+        let alive = members
+            .any(|view| view.record.uuid == agent.member && view.status != MemberStatus::Lost);
+        if !alive {
+            return Err(format!("agent {} runs and is no member", agent.member));
+        }
+    }
     for (record, _) in engine.jobs() {
-        let batch = record.spec.mode == steadfast_model::JobMode::Batch;
+        let batch = record.spec.mode == JobMode::Batch;
         let running = record.status == JobStatus::Running
             && record.pipelines.iter().all(|pipeline| {
                 matches!(pipeline.status, PipelineStatus::Running | PipelineStatus::Finished)

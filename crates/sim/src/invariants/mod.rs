@@ -37,11 +37,52 @@ pub(crate) struct View<'a> {
     pub submitted: &'a [Option<JobId>],
 }
 
+/// One of the things that must hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Invariant {
+    /// See `count.rs`.
+    CountEqualsOracle,
+    /// See `containers.rs`.
+    OneContainer,
+    /// See `restores.rs`.
+    RestoresWithinLimit,
+    /// See `forever.rs`.
+    Forever,
+    /// See `kept.rs`.
+    Kept,
+    /// See `heals.rs`.
+    Heals,
+    /// See `twin.rs`.
+    Twin,
+    /// The engine stops on a state that its transition tables do not hold.
+    Transitions,
+}
+
+impl std::fmt::Display for Invariant {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::CountEqualsOracle => "the count equals the oracle's",
+            Self::OneContainer => "at most one live container per task group",
+            Self::RestoresWithinLimit => "restores stay within the limit",
+            Self::Forever => "a count never falls, and dirty is for ever",
+            Self::Kept => "what was acknowledged is kept",
+            Self::Heals => "it heals when the faults stop",
+            Self::Twin => "the label changes nothing",
+            Self::Transitions => "no state that cannot be",
+        })
+    }
+}
+
+/// What does not hold, and how that showed.
+pub(crate) type Broken = (Invariant, String);
+
 /// All of them. The first one that fails is kept.
 #[derive(Default)]
 pub(crate) struct Checks {
     /// Nothing is judged: to measure what the engine alone costs.
     pub off: bool,
+    /// Only this one is judged: to see that it sees a mistake by itself.
+    pub only: Option<Invariant>,
     story: Story,
     count: CountEqualsOracle,
     restores: RestoresWithinLimit,
@@ -50,7 +91,7 @@ pub(crate) struct Checks {
     pub containers: OneContainer,
     /// What happened to the jobs, for the twin.
     pub jobs: JobTrace,
-    failed: Option<String>,
+    failed: Option<Broken>,
 }
 
 impl Checks {
@@ -63,7 +104,7 @@ impl Checks {
         for (job, fact) in self.story.go_on(input, step) {
             self.count.hear(job, &fact);
             let verdict = self.restores.hear(job, &fact);
-            self.fail("restores stay within the limit", verdict);
+            self.fail(Invariant::RestoresWithinLimit, verdict);
         }
     }
 
@@ -73,27 +114,29 @@ impl Checks {
             return;
         }
         let verdict = self.count.judge(view);
-        self.fail("the count equals the oracle's", verdict);
+        self.fail(Invariant::CountEqualsOracle, verdict);
         let verdict = self.forever.judge(view);
-        self.fail("a count never falls, and dirty is for ever", verdict);
+        self.fail(Invariant::Forever, verdict);
         let verdict = self.kept.judge(view);
-        self.fail("what was acknowledged is kept", verdict);
+        self.fail(Invariant::Kept, verdict);
     }
 
-    fn fail(&mut self, name: &str, verdict: Result<(), String>) {
-        if let Err(what) = verdict {
-            self.failed.get_or_insert(format!("{name}: {what}"));
+    fn fail(&mut self, invariant: Invariant, verdict: Result<(), String>) {
+        if let Err(what) = verdict
+            && self.only.is_none_or(|only| only == invariant)
+        {
+            self.failed.get_or_insert((invariant, what));
         }
     }
 
     /// # Errors
     /// What is wrong, and which invariant says so.
-    pub fn verdict(&mut self) -> Result<(), String> {
+    pub fn verdict(&mut self) -> Result<(), Broken> {
         if self.off {
             return Ok(());
         }
         let verdict = self.containers.verdict();
-        self.fail("at most one live container per task group", verdict);
+        self.fail(Invariant::OneContainer, verdict);
         self.failed.clone().map_or(Ok(()), Err)
     }
 }

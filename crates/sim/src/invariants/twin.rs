@@ -52,9 +52,7 @@ pub(crate) fn compare(on: &JobTrace, off: &JobTrace) -> Result<(), String> {
         if on != off {
             let nothing = "nothing".to_owned();
             let (on, off) = (on.unwrap_or(&nothing), off.unwrap_or(&nothing));
-            return Err(format!(
-                "the label changes nothing: with tracking\n  {on}\nwithout\n  {off}"
-            ));
+            return Err(format!("with tracking\n  {on}\nwithout\n  {off}"));
         }
     }
     Ok(())

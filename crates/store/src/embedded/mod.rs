@@ -75,10 +75,11 @@ impl Embedded {
 
     async fn read<T: Send + 'static>(
         &self,
-        body: impl FnOnce(&SqlRows<'_>) -> Result<T, StoreError> + Send + 'static,
+        body: impl Fn(&SqlRows<'_>) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let work = self.inner.reader.run(|connection| database::read(connection, body)).await;
-        work.unwrap_or_else(|_| Err(StoreError::Unavailable("its reader has ended".to_owned())))
+        let read = move |connection: &mut _| database::read(connection, &body);
+        let done = self.inner.reader.run(read).await;
+        done.unwrap_or_else(|_| Err(StoreError::Unavailable("its reader has ended".to_owned())))
     }
 }
 

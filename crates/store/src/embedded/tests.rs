@@ -143,11 +143,17 @@ async fn a_commit_that_nobody_waits_for_ends_the_term() {
     let directory = directory();
     let store = Embedded::open(directory.path()).unwrap();
     let mut term = store.lead(samples::leader(1)).await.unwrap();
+    let (go_on, wait) = std::sync::mpsc::channel::<()>();
+    let held_up = store.inner.writer.run(move |_| wait.recv().is_err());
     {
+        // Dropped after one poll, which hands it to the writer, who cannot have done it yet.
+        let mut held_up = std::pin::pin!(held_up);
         let mut commit = std::pin::pin!(term.commit(vec![put_job(1)]));
-        // One poll hands it to the writer; then it is dropped.
-        let _ = commit.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        let context = &mut Context::from_waker(Waker::noop());
+        assert!(held_up.as_mut().poll(context).is_pending());
+        assert!(commit.as_mut().poll(context).is_pending());
     }
+    drop(go_on);
     assert_eq!(term.commit(vec![put_job(2)]).await, Err(CommitError::Fenced));
     let mut next = store.lead(samples::leader(1)).await.unwrap();
     assert_eq!(store.load().await.unwrap().snapshot.jobs.len(), 1);

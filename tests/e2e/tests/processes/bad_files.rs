@@ -46,11 +46,12 @@ fn bad_files() -> Vec<Bad> {
         bad("unknown-key-of-task", 7, "paralelism", with("parallelism", "paralelism")),
         bad("out-of-range", 7, "parallelism", with("parallelism = 2", "parallelism = 0")),
         bad("missing-substitution", 2, "NAME", with("\"good\"", "${NAME}")),
-        bad("missing-brace", 5, "", with("3\n}", "3\n")),
+        // The place of the brace that is left open: where the other one is missing, nobody can know.
+        bad("missing-brace", 1, "not closed", with("3\n}", "3\n")),
         bad("deep-braces", 2, "deep", deep("{a:")),
         bad("deep-brackets", 2, "deep", deep("[")),
         bad("binary", 1, "", [0x7f, b'E', b'L', b'F', 2, 1, 1, 0, 0xff, 0xfe, 0x80, 0, 0xc3, 0x28]),
-        bad("empty", 1, "env", ""),
+        bad("empty", 1, "empty", ""),
         bad("only-a-comment", 1, "env", "# nothing\n"),
     ]
 }

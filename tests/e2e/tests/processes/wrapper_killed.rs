@@ -3,14 +3,14 @@
 
 use steadfast_e2e::{Cluster, PATIENCE, Signal, wait_until};
 
+use crate::short_lease;
+
 const RATE: u32 = 25;
 
 #[test]
 fn the_program_of_a_killed_wrapper_ends_before_its_replacement_starts() {
     let cluster = Cluster::start(2, 4);
-    let (job_file, output) = crate::program_killed::short_lease_job(&cluster, RATE);
-    let mut submit = cluster.steadfast(["submit", "--detach", "--json"]);
-    let id = cluster.submitted(submit.arg(job_file));
+    let (id, output) = short_lease::submit_count(&cluster, RATE);
     let before = cluster.wait_until_runs(&id, 1);
     let group = before.task_groups().next().expect("it has task groups");
     let program = cluster.process(group.pid.expect("it runs"));

@@ -1,0 +1,46 @@
+//! What an engine was told over all of its terms, so that it can be told again with nothing around it:
+//! that is what the engine alone costs.
+
+use steadfast_engine::records::Snapshot;
+use steadfast_engine::{Engine, Input, Settings};
+use steadfast_model::{TermNonce, Timestamp};
+
+#[derive(Clone, Debug)]
+enum Told {
+    Load(Box<(Snapshot, Settings, TermNonce)>, Timestamp),
+    Step(Input, Timestamp),
+}
+
+/// Loads and inputs, in order.
+#[derive(Clone, Debug, Default)]
+pub struct Recording(Vec<Told>);
+
+impl Recording {
+    pub(crate) fn load(&mut self, from: (Snapshot, Settings, TermNonce), now: Timestamp) {
+        self.0.push(Told::Load(Box::new(from), now));
+    }
+
+    pub(crate) fn step(&mut self, input: Input, now: Timestamp) {
+        self.0.push(Told::Step(input, now));
+    }
+
+    /// Tells an engine all of it again; how many steps that took.
+    pub fn replay(self) -> u64 {
+        let (mut engine, mut steps) = (None, 0);
+        for told in self.0 {
+            match told {
+                Told::Load(from, now) => {
+                    let (snapshot, settings, nonce) = *from;
+                    engine = Some(Engine::load(snapshot, settings, nonce, now));
+                }
+                Told::Step(input, now) => {
+                    if let Some(engine) = &mut engine {
+                        let _ = std::hint::black_box(engine.step(now, input));
+                        steps += 1;
+                    }
+                }
+            }
+        }
+        steps
+    }
+}
