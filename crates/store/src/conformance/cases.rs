@@ -87,7 +87,7 @@ async fn a_new_store_is_empty_and_keeps_its_secret(place: Arc<dyn Place>) {
     let store = place.open().await;
     let loaded = store.load().await.expect("a new store loads");
     assert_eq!(loaded.snapshot, Snapshot::default());
-    assert_eq!((loaded.leader, loaded.member_events), (None, vec![]));
+    assert_eq!((loaded.leader, loaded.snapshot.journal), (None, vec![]));
     assert_ne!(loaded.secret_key.as_bytes(), &[0; 32]);
     drop(store);
     let again = place.open().await.load().await.expect("it loads again");
@@ -111,6 +111,8 @@ async fn what_was_put_is_loaded_also_after_reopening(place: Arc<dyn Place>) {
     assert!(rev > first, "{rev:?} follows {first:?}");
     let expected = Snapshot {
         member_event_seq: MemberEventSeq::new(1),
+        processed: MemberEventSeq::new(1),
+        journal: vec![event.clone()],
         jobs: vec![samples::job(3), samples::job(12)],
         ledgers: [(JobId::new(12), Ok(samples::ledger()))].into(),
         members: vec![member],
@@ -120,7 +122,7 @@ async fn what_was_put_is_loaded_also_after_reopening(place: Arc<dyn Place>) {
     drop((term, store));
     let loaded = place.open().await.load().await.expect("it loads again");
     assert_eq!(loaded.snapshot, expected);
-    assert_eq!((loaded.rev, loaded.member_events), (rev, vec![event]));
+    assert_eq!(loaded.rev, rev);
     assert_eq!(loaded.leader, Some(samples::leader(1)));
 }
 
@@ -306,7 +308,7 @@ async fn the_journal_keeps_the_newest_events(place: Arc<dyn Place>) {
     let put = |n| Op::PutMemberEvent(samples::event(n));
     term.commit((1..=999).map(put).collect()).await.expect("it commits");
     let kept = |loaded: crate::Loaded| {
-        let seqs: Vec<u64> = loaded.member_events.iter().map(|event| event.seq.get()).collect();
+        let seqs: Vec<u64> = loaded.snapshot.journal.iter().map(|event| event.seq.get()).collect();
         (seqs[0], seqs.len(), loaded.snapshot.member_event_seq.get())
     };
     assert_eq!(kept(store.load().await.expect("it loads")), (1, 999, 999));

@@ -33,6 +33,7 @@ pub fn job(n: u64) -> JobRecord {
             pipeline: PipelineId::new(1),
             prepare_seq: 1,
         }),
+        losses: Vec::new(),
         fenced: Some(STARTED + 640),
         running_since: Some(STARTED + 1_210),
         failures: vec![Failure {
@@ -54,6 +55,7 @@ pub fn job(n: u64) -> JobRecord {
         counts: RestoreCounts { member_loss: 1, ..RestoreCounts::default() },
         dirty_since: None,
         ledger_revision: Some(ledger().revision()),
+        owed_since: None,
         pipelines: vec![pipeline],
     }
 }
