@@ -132,3 +132,112 @@ fn without_ledger(
         .collect();
     Some((amended, rest))
 }
+
+#[cfg(test)]
+mod tests {
+    use steadfast_engine::{JobStep, JobWrites};
+    use steadfast_model::{LeaveClassification, LossCause, MemberEventSeq, PipelineId, Timestamp};
+    use steadfast_store::conformance::samples;
+    use steadfast_store::{Fault, MemoryStore, Store};
+
+    use super::*;
+
+    const NOW: Timestamp = Timestamp::from_millis(1_000);
+
+    /// A ledger before the first event, and the same after it, prepared or deployed.
+    fn ledgers(deployed: bool) -> (Arc<JobLedger>, Arc<JobLedger>) {
+        let before = JobLedger::new(2, MemberEventSeq::new(0), 10);
+        let mut after = before.clone();
+        let loss = steadfast_engine::records::MemberEvent {
+            classification: LeaveClassification::Unclassified,
+            cause: LossCause::Silence,
+            ..samples::event(1)
+        };
+        let _ = after.member_lost(&loss.loss(), &[PipelineId::new(1)], &[]);
+        let attempt = after.prepare(PipelineId::new(1)).expect("it is under recovery");
+        if deployed {
+            let _ = after.confirm(attempt, NOW, NOW);
+        }
+        (Arc::new(before), Arc::new(after))
+    }
+
+    /// What two jobs write when a member is lost.
+    fn loss_of_two(after: &Arc<JobLedger>) -> Step {
+        let job_step = |n: u64| JobStep {
+            job: JobId::new(n),
+            writes: JobWrites {
+                record: Some(Arc::new(samples::job(n))),
+                ledger: Some(Arc::clone(after)),
+                ..JobWrites::default()
+            },
+            index: Vec::new(),
+            effects: Vec::new(),
+        };
+        Step {
+            member_event: Some(samples::event(1)),
+            processed: Some(MemberEventSeq::new(1)),
+            jobs: vec![job_step(1), job_step(2)],
+            ..Step::default()
+        }
+    }
+
+    async fn committed(fault: Fault, commits: u32, deployed: bool) -> (MemoryStore, Refused) {
+        let (before, after) = ledgers(deployed);
+        let store = MemoryStore::new();
+        let mut term = store.lead(samples::leader(1)).await.expect("it leads");
+        let owner = |n| Op::PutLedger { job: JobId::new(n), ledger: Arc::clone(&before) };
+        term.commit(vec![owner(1), owner(2)]).await.expect("the ledgers from before are durable");
+        store.inject(fault, commits);
+        let durable = move |_| Some(Arc::clone(&before));
+        let refused = commit(term.as_mut(), &[loss_of_two(&after)], &durable).await;
+        (store, refused.expect("recovery goes on"))
+    }
+
+    #[tokio::test]
+    async fn a_refused_ledger_is_left_out_and_nothing_else() {
+        let only_the_first = Fault::RefuseLedger(Some(JobId::new(1)), Refusal::TooLarge);
+        let (store, refused) = committed(only_the_first, u32::MAX, false).await;
+        assert_eq!(refused.keys().copied().collect::<Vec<_>>(), [JobId::new(1)]);
+        let found = store.snapshot().expect("it loads").snapshot;
+        let incidents = |n| found.ledgers[&JobId::new(n)].as_ref().map(JobLedger::incident_count);
+        assert_eq!(incidents(1), Ok(0), "left out");
+        assert_eq!(incidents(2), Ok(1), "one job's trouble is its own");
+        let owed: Vec<_> = found.jobs.iter().map(|job| job.owed_since).collect();
+        assert_eq!(owed, [Some(MemberEventSeq::new(1)), None], "it says what it owes");
+        assert_eq!(found.processed, MemberEventSeq::new(1));
+    }
+
+    #[tokio::test]
+    async fn a_refused_deployment_is_not_owed_but_lost() {
+        let any = Fault::RefuseLedger(None, Refusal::TooLarge);
+        let (store, refused) = committed(any, u32::MAX, true).await;
+        assert_eq!(refused.len(), 2);
+        let found = store.snapshot().expect("it loads").snapshot;
+        assert!(found.jobs.iter().all(|job| job.owed_since.is_none()));
+        let behind = found.jobs.iter().all(|job| {
+            let stored = found.ledgers[&job.id].as_ref().expect("it reads");
+            job.ledger_revision != Some(stored.revision())
+        });
+        assert!(behind, "whoever loads this sees that the ledger is not the expected one");
+    }
+
+    #[tokio::test]
+    async fn a_store_that_is_away_for_a_moment_is_asked_again() {
+        let away = Fault::Refuse(Refusal::Unavailable("away".to_owned()));
+        let (store, refused) = committed(away, 2, false).await;
+        assert!(refused.is_empty());
+        assert_eq!(store.snapshot().expect("it loads").snapshot.jobs.len(), 2);
+    }
+
+    #[tokio::test]
+    async fn what_is_not_known_ends_the_term() {
+        for applied in [false, true] {
+            let (_, after) = ledgers(false);
+            let store = MemoryStore::new();
+            let mut term = store.lead(samples::leader(1)).await.expect("it leads");
+            store.inject(Fault::Unknown { applied }, 1);
+            let outcome = commit(term.as_mut(), &[loss_of_two(&after)], &|_| None).await;
+            assert!(outcome.is_err(), "neither done nor undone");
+        }
+    }
+}
