@@ -47,7 +47,7 @@ impl Engine {
             }
         };
         let turned_away = matches!(message, AgentMessage::RegisterAnew);
-        d.send(connection, message);
+        d.greet(connection, message);
         for (execution, event) in sightings {
             if let Some(event) = event.clone() {
                 let reporter = Reporter::Agent(uuid, connection);
@@ -138,12 +138,14 @@ impl Engine {
         let Some(at) = self.containers.get(execution) else { return };
         let Some(job) = self.jobs.get(&at.job) else { return };
         let leftovers = job.record.pipeline(at.pipeline).map(|pipeline| pipeline.leftovers());
-        if leftovers.into_iter().flatten().any(|old| old.id == execution && old.ended_unproven) {
+        let Some(old) = leftovers.into_iter().flatten().find(|old| old.id == execution) else {
             return;
+        };
+        if !old.ended_unproven {
+            let grace_ms = job.record.spec.container.lease.grace_ms;
+            let reason = old.revoked.unwrap_or(InvalidReason::Superseded);
+            d.send(connection, AgentMessage::Stop { execution, reason, grace_ms });
         }
-        let grace_ms = job.record.spec.container.lease.grace_ms;
-        let reason = InvalidReason::Superseded;
-        d.send(connection, AgentMessage::Stop { execution, reason, grace_ms });
     }
 
     /// An agent says that it goes. The loss is declared in this step and acknowledged after its commit,

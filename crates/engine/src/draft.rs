@@ -23,11 +23,12 @@ pub(crate) struct Draft {
     pub now: Timestamp,
     pub step: Step,
     pub jobs: BTreeMap<JobId, JobDraft>,
+    greeting: Option<Effect>,
 }
 
 impl Draft {
     pub fn new(now: Timestamp) -> Self {
-        Self { now, step: Step::default(), jobs: BTreeMap::new() }
+        Self { now, step: Step::default(), jobs: BTreeMap::new(), greeting: None }
     }
 
     /// The job's record is to be written.
@@ -43,6 +44,16 @@ impl Draft {
     /// An effect of the step itself.
     pub fn send(&mut self, connection: Connection, message: AgentMessage) {
         self.step.effects.push(Effect::Send(connection, message));
+    }
+
+    /// The answer to a `Hello`. An agent obeys nothing before it, so it comes before every other effect.
+    pub fn greet(&mut self, connection: Connection, message: AgentMessage) {
+        self.greeting = Some(Effect::Send(connection, message));
+    }
+
+    /// The greeting, for whatever comes first.
+    pub fn take_greeting(&mut self) -> Option<Effect> {
+        self.greeting.take()
     }
 
     /// An answer that needs no job's commit.

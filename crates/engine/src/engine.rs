@@ -160,8 +160,9 @@ impl Engine {
         self.alarms.entry(at).or_default().insert((job, pipeline));
     }
 
-    fn conclude(&mut self, draft: Draft) -> Step {
-        let Draft { now: _, mut step, jobs } = draft;
+    fn conclude(&mut self, mut draft: Draft) -> Step {
+        let greeting = draft.take_greeting();
+        let Draft { mut step, jobs, .. } = draft;
         for (id, touched) in jobs {
             let mut writes = JobWrites { tokens: touched.tokens, ..JobWrites::default() };
             if let Some(ended) = touched.ended {
@@ -184,6 +185,8 @@ impl Engine {
                 effects: touched.effects,
             });
         }
+        let first = step.jobs.first_mut().map_or(&mut step.effects, |job| &mut job.effects);
+        first.splice(0..0, greeting);
         step
     }
 

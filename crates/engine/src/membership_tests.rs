@@ -1,1 +1,252 @@
+//! The failure detector, told as stories. `listen` lets time pass as a coordinator does that is awake;
+//! `sleep` lets it pass at once, as for one that was stopped.
 
+use std::collections::BTreeMap;
+
+use super::*;
+
+const A: u128 = 0xa;
+const B: u128 = 0xb;
+
+struct Story {
+    members: Members,
+    now: Timestamp,
+    connections: u64,
+}
+
+impl Story {
+    fn new() -> Self {
+        let now = Timestamp::from_millis(1_000_000);
+        Self { members: Members::new(Vec::new(), &settings(), now), now, connections: 0 }
+    }
+
+    /// A term that begins with these members in its table.
+    fn takes_over(uuids: &[u128]) -> Self {
+        let now = Timestamp::from_millis(9_000_000);
+        let records = uuids.iter().map(|uuid| record(member(*uuid))).collect();
+        Self { members: Members::new(records, &settings(), now), now, connections: 0 }
+    }
+
+    fn connects(&mut self, uuid: u128) -> Connection {
+        self.connections += 1;
+        let connection = Connection(self.connections);
+        if self.members.get(member(uuid)).is_some() {
+            self.members.connect(member(uuid), connection, self.now);
+        } else {
+            self.members.register(record(member(uuid)), connection, self.now);
+        }
+        connection
+    }
+
+    fn speaks(&mut self, uuid: u128, connection: Connection) -> bool {
+        self.members.heard(member(uuid), connection, self.now)
+    }
+
+    fn listen(&mut self, ms: u64) {
+        for _ in 0..ms / 100 {
+            self.sleep(100);
+        }
+    }
+
+    fn sleep(&mut self, ms: u64) {
+        self.now = self.members.advance(self.now + ms);
+    }
+
+    fn lost(&self) -> Option<(MemberUuid, LossCause)> {
+        self.members.due().map(|due| (due.member, due.cause))
+    }
+
+    fn status(&self, uuid: u128) -> MemberStatus {
+        self.members.status(self.members.get(member(uuid)).unwrap())
+    }
+}
+
+/// Silence of 5 s, a reconnection grace of 300 ms: the published defaults.
+fn settings() -> Settings {
+    Settings::default()
+}
+
+fn member(uuid: u128) -> MemberUuid {
+    format!("{uuid:032x}").parse().unwrap()
+}
+
+fn record(uuid: MemberUuid) -> MemberRecord {
+    MemberRecord {
+        uuid,
+        host: "host".to_owned(),
+        address: "10.0.0.1:5801".to_owned(),
+        pid: 1,
+        slots: 2,
+        tags: BTreeMap::new(),
+        version: "test".to_owned(),
+        feature_level: 1,
+        registered: Timestamp::default(),
+        lost: None,
+    }
+}
+
+#[test]
+fn a_member_that_speaks_is_never_lost() {
+    let mut story = Story::new();
+    let connection = story.connects(A);
+    for _ in 0..100 {
+        story.listen(1_000);
+        assert!(story.speaks(A, connection));
+        assert_eq!(story.lost(), None);
+        assert_eq!(story.status(A), MemberStatus::Alive);
+    }
+}
+
+#[test]
+fn silence_makes_a_member_suspected_then_lost() {
+    let mut story = Story::new();
+    story.connects(A);
+    story.listen(1_600);
+    assert_eq!(story.status(A), MemberStatus::Alive);
+    story.listen(100);
+    assert_eq!(story.status(A), MemberStatus::Suspected, "a third of the timeout has passed");
+    story.listen(3_200);
+    assert_eq!(story.lost(), None);
+    story.listen(100);
+    assert_eq!(story.lost(), Some((member(A), LossCause::Silence)));
+}
+
+#[test]
+fn the_timer_starts_with_the_registration_not_with_the_first_word() {
+    let mut story = Story::new();
+    story.connects(A);
+    story.listen(5_000);
+    assert_eq!(story.lost(), Some((member(A), LossCause::Silence)), "it never spoke at all");
+}
+
+#[test]
+fn a_killed_agent_is_noticed_after_the_short_grace() {
+    let mut story = Story::new();
+    let connection = story.connects(A);
+    assert!(story.members.disconnect(member(A), connection, false));
+    story.listen(200);
+    assert_eq!(story.lost(), None);
+    assert_eq!(story.status(A), MemberStatus::Disconnected);
+    story.listen(100);
+    assert_eq!(story.lost(), Some((member(A), LossCause::ConnectionClosed)));
+}
+
+#[test]
+fn an_agent_that_comes_back_within_the_grace_was_never_lost() {
+    let mut story = Story::new();
+    let first = story.connects(A);
+    story.members.disconnect(member(A), first, false);
+    story.listen(200);
+    let second = story.connects(A);
+    story.listen(3_000);
+    assert_eq!(story.lost(), None);
+    assert!(!story.speaks(A, first), "the old connection speaks for nobody");
+    assert!(story.speaks(A, second));
+}
+
+#[test]
+fn late_news_of_an_old_connections_end_is_no_news_of_the_new_one() {
+    let mut story = Story::new();
+    let first = story.connects(A);
+    let second = story.connects(A);
+    assert!(!story.members.disconnect(member(A), first, false));
+    story.listen(1_000);
+    assert_eq!(story.lost(), None);
+    assert!(story.members.disconnect(member(A), second, false));
+}
+
+#[test]
+fn a_connection_that_the_coordinator_closed_is_not_held_against_the_member() {
+    let mut story = Story::new();
+    let connection = story.connects(A);
+    story.members.disconnect(member(A), connection, true);
+    story.listen(4_900);
+    assert_eq!(story.lost(), None, "the short grace does not apply");
+    story.listen(100);
+    assert!(story.lost().is_some());
+}
+
+#[test]
+fn a_coordinator_that_was_stopped_declares_nobody_lost_on_waking() {
+    let mut story = Story::new();
+    let a = story.connects(A);
+    let b = story.connects(B);
+    story.members.disconnect(member(B), b, true);
+    story.sleep(30_000);
+    assert_eq!(story.lost(), None, "it was not listening for those thirty seconds");
+    assert!(story.speaks(A, a));
+    story.listen(3_900);
+    assert_eq!(story.lost(), None);
+    story.listen(100);
+    assert_eq!(story.lost().map(|(lost, _)| lost), Some(member(B)), "its window is bounded");
+}
+
+#[test]
+fn a_clock_that_goes_back_is_a_clock_that_stands_still() {
+    let mut story = Story::new();
+    story.connects(A);
+    let before = story.now;
+    let now = story.members.advance(Timestamp::from_millis(5));
+    assert_eq!(now, before);
+    story.listen(4_900);
+    assert_eq!(story.lost(), None);
+}
+
+#[test]
+fn a_new_term_gives_every_member_one_full_window() {
+    let mut story = Story::takes_over(&[A, B]);
+    story.listen(2_000);
+    let a = story.connects(A);
+    story.listen(2_900);
+    assert_eq!(story.lost(), None);
+    story.speaks(A, a);
+    story.listen(100);
+    assert_eq!(story.lost(), Some((member(B), LossCause::Silence)), "it never came back");
+}
+
+#[test]
+fn leases_are_held_back_while_a_members_fate_is_open() {
+    let mut story = Story::new();
+    let connection = story.connects(A);
+    assert_eq!(story.members.hold_changes(), []);
+    story.members.disconnect(member(A), connection, false);
+    assert_eq!(story.members.hold_changes(), [(member(A), true)]);
+    story.members.get_mut(member(A)).unwrap().held = true;
+    story.connects(A);
+    assert_eq!(story.members.hold_changes(), [(member(A), false)]);
+}
+
+#[test]
+fn nobody_is_placed_on_a_member_that_is_away_suspected_or_lost() {
+    let mut story = Story::new();
+    let connection = story.connects(A);
+    assert!(story.members.get(member(A)).unwrap().takes_containers());
+    story.members.disconnect(member(A), connection, false);
+    assert!(!story.members.get(member(A)).unwrap().takes_containers());
+    story.connects(A);
+    story.members.get_mut(member(A)).unwrap().record.lost = Some(story.now);
+    assert!(!story.members.get(member(A)).unwrap().takes_containers());
+    assert_eq!(story.lost(), None, "nobody is lost twice");
+}
+
+#[test]
+fn the_next_deadline_is_never_later_than_a_tick_while_somebody_is_watched() {
+    let mut story = Story::new();
+    assert_eq!(story.members.next_deadline(), None, "nobody, nothing to do");
+    let connection = story.connects(A);
+    let next = story.members.next_deadline().unwrap();
+    assert!(next <= story.now + TICK_MS, "or time would not count as listening");
+    story.members.disconnect(member(A), connection, false);
+    assert_eq!(story.members.next_deadline(), Some(story.now + 300));
+}
+
+#[test]
+fn a_lost_member_stays_listed_for_its_time() {
+    let mut story = Story::new();
+    story.connects(A);
+    story.members.get_mut(member(A)).unwrap().record.lost = Some(story.now);
+    let unlisted_at = story.now + settings().lost_listed_ms;
+    assert_eq!(story.members.next_deadline(), Some(unlisted_at));
+    assert_eq!(story.members.to_unlist(story.now), []);
+    assert_eq!(story.members.to_unlist(unlisted_at), [member(A)]);
+}

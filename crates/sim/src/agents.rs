@@ -62,6 +62,8 @@ pub(crate) struct Agent {
     pub connection: Option<Connection>,
     pub course: Course,
     welcomed: bool,
+    /// Whether this connection's `Hello` was answered; before that it obeys nothing.
+    greeted: bool,
     /// What it runs.
     pub running: BTreeSet<ExecutionId>,
     /// Ends that are not acknowledged.
@@ -96,6 +98,7 @@ impl World {
             connection: None,
             course: Course::Stays,
             welcomed: false,
+            greeted: false,
             running: BTreeSet::new(),
             ends: BTreeMap::new(),
             missed: Vec::new(),
@@ -130,6 +133,7 @@ impl World {
         }
         let member = agent.member;
         agent.connection = Some(connection);
+        agent.greeted = false;
         self.links.insert(connection, Link::new(number, member));
         let hello = Input::Hello {
             connection,
@@ -178,7 +182,9 @@ impl World {
         let number = link.agent;
         let event = || Event::Downlink(connection, Box::new(message.clone()));
         let Some(agent) = self.awake(number, event) else { return };
-        if agent.connection != Some(connection) {
+        let greets = matches!(message, AgentMessage::Welcome | AgentMessage::RegisterAnew);
+        agent.greeted |= greets && agent.connection == Some(connection);
+        if agent.connection != Some(connection) || !agent.greeted {
             return;
         }
         let member = agent.member;

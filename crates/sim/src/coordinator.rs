@@ -8,61 +8,37 @@ use std::collections::{BTreeMap, VecDeque};
 
 use steadfast_engine::{Effect, Engine, Input, Reply, Reporter, Step};
 use steadfast_ledger::JobLedger;
-use steadfast_model::{ContainerEvent, ExecutionId, JobId, TermNonce, Timestamp};
+use steadfast_model::{ContainerEvent, ExecutionId, JobId, Timestamp};
 
+use crate::commit::Batch;
 use crate::index::{Answer, Index};
 use crate::invariants::View;
 use crate::mutation::Mutation;
 use crate::recording::Recording;
-use crate::rng::Rng;
 use crate::world::{Event, Waiter, World};
 
-/// Where the wall clock stands when a simulation begins.
-const EPOCH_MS: u64 = 1_700_000_000_000;
 const MAX_BATCH: u64 = 4;
 
 /// A term, or the time between two.
 #[derive(Default)]
 pub(crate) struct Coordinator {
-    engine: Option<Engine>,
-    index: Index,
-    inbox: VecDeque<Input>,
-    in_flight: Option<Batch>,
+    pub engine: Option<Engine>,
+    pub index: Index,
+    pub inbox: VecDeque<Input>,
+    pub in_flight: Option<Batch>,
     pub stopped: bool,
-    term: u64,
+    pub term: u64,
     /// What its wall clock shows beyond the simulated time; another one each term.
-    clock_ms: u64,
-    wake_at: Option<u64>,
+    pub clock_ms: u64,
+    pub wake_at: Option<u64>,
     /// The last answers as they were before the commit, for one of the mutations.
-    told_early: BTreeMap<ExecutionId, Option<Timestamp>>,
+    pub told_early: BTreeMap<ExecutionId, Option<Timestamp>>,
     /// The ledgers as they were some commits ago, for another.
-    old_ledgers: VecDeque<BTreeMap<JobId, std::sync::Arc<JobLedger>>>,
+    pub old_ledgers: VecDeque<BTreeMap<JobId, std::sync::Arc<JobLedger>>>,
     /// Steps of the engine.
     pub steps: u64,
     /// What it was told, if somebody wants to tell it again.
     pub recording: Option<Recording>,
-}
-
-/// Steps that are committed together.
-#[derive(Default)]
-struct Batch {
-    steps: Vec<(Input, Step)>,
-    refused: Vec<JobId>,
-}
-
-impl Batch {
-    /// A takeover is committed in any case: what it writes may be a ledger's part alone, and the label
-    /// must not change when the next step comes.
-    fn writes_nothing(&self) -> bool {
-        self.steps
-            .iter()
-            .all(|(input, step)| step.writes_nothing() && !matches!(input, Input::TookOver))
-    }
-
-    fn has_ledger_of(&self, job: JobId) -> bool {
-        let mut jobs = self.steps.iter().flat_map(|(_, step)| &step.jobs);
-        jobs.any(|step| step.job == job && step.writes.ledger.is_some())
-    }
 }
 
 impl Coordinator {
@@ -83,7 +59,7 @@ impl Coordinator {
         self.in_flight.is_none() && self.inbox.is_empty()
     }
 
-    fn clock(&self, now: u64) -> Timestamp {
+    pub fn clock(&self, now: u64) -> Timestamp {
         Timestamp::from_millis(self.clock_ms + now)
     }
 }
@@ -219,111 +195,8 @@ impl World {
         }
     }
 
-    fn begin_commit(&mut self, mut batch: Batch) {
-        let rng = &mut self.chance_now(2);
-        let stalled = self.faulty && rng.chance(self.plan.odds.stalled);
-        let most_ms = if stalled { 3_000 } else { 4 };
-        let takes_ms = rng.between(0, most_ms);
-        batch.refused = self.refusals(&batch);
-        let ledgers = batch.refused.iter().any(|job| batch.has_ledger_of(*job));
-        let waits_ms =
-            if self.mutated(Mutation::LabelStandsInTheWay) && ledgers { 1_000 } else { 0 };
-        if self.mutated(Mutation::AcknowledgedTooSoon) {
-            let jobs = batch.steps.iter().flat_map(|(_, step)| &step.jobs);
-            let effects: Vec<Effect> = jobs.flat_map(|job| &job.effects).cloned().collect();
-            for effect in effects {
-                self.take_effect(effect);
-            }
-        }
-        self.coordinator.in_flight = Some(batch);
-        let term = self.coordinator.term;
-        self.at(self.now + takes_ms + waits_ms, Event::CommitEnds(term));
-    }
-
-    /// Chance for one concern at this very moment, drawn from no stream: one more step of the engine, for
-    /// the label's sake, changes no later chance.
-    fn chance_now(&self, concern: u64) -> Rng {
-        Rng::new(self.seed.wrapping_add(self.now << 32), concern)
-    }
-
-    /// Jobs whose ledger part the store refuses, drawn for every job, whether it has a ledger or not.
-    fn refusals(&self, batch: &Batch) -> Vec<JobId> {
-        let mut refused = Vec::new();
-        for job in batch.steps.iter().flat_map(|(_, step)| &step.jobs) {
-            let mut rng = Rng::new(job.job.get(), self.now);
-            let refuses = self.faulty && rng.chance(self.plan.odds.ledger_refused);
-            if refuses && !refused.contains(&job.job) {
-                refused.push(job.job);
-            }
-        }
-        refused
-    }
-
-    pub fn commit_ends(&mut self, term: u64) {
-        if self.coordinator.term != term || !self.coordinator.is_up() || self.coordinator.stopped {
-            return;
-        }
-        let odds = self.plan.odds.clone();
-        let faulty = self.faulty;
-        let rng = &mut self.chance_now(3);
-        let not_applied = faulty && rng.chance(odds.not_applied);
-        let unknown = faulty && rng.chance(odds.unknown);
-        let dies = faulty && rng.chance(odds.dies_after_commit);
-        if not_applied {
-            // The same again, and nothing thaws meanwhile.
-            let again_ms = rng.between(20, 800);
-            self.at(self.now + again_ms, Event::CommitEnds(term));
-            return;
-        }
-        if unknown {
-            self.trace.note(self.now, || "the commit's outcome is unknown".to_owned());
-            self.coordinator_dies();
-            return;
-        }
-        let Some(batch) = self.coordinator.in_flight.take() else { return };
-        let batch = self.apply(batch);
-        let effects: usize = batch.steps.iter().map(|(_, step)| effects_of(step)).sum();
-        if dies {
-            let carried_out = rng.between(0, effects as u64);
-            self.carry_out(batch, usize::try_from(carried_out).unwrap_or(0));
-            self.trace.note(self.now, || "the coordinator dies among its effects".to_owned());
-            self.coordinator_dies();
-            return;
-        }
-        self.carry_out(batch, usize::MAX);
-        self.pump();
-    }
-
-    /// Makes a batch durable, all of it but what the store refuses of ledgers.
-    fn apply(&mut self, mut batch: Batch) -> Batch {
-        if self.mutated(Mutation::OldLedgers) {
-            self.coordinator.old_ledgers.push_back(self.durable.ledgers.clone());
-            if self.coordinator.old_ledgers.len() > 6 {
-                self.coordinator.old_ledgers.pop_front();
-            }
-        }
-        let refused = batch.refused.iter().copied().filter(|job| batch.has_ledger_of(*job));
-        batch.refused = refused.collect();
-        self.refused.extend(&batch.refused);
-        let mut left_out = batch.refused.clone();
-        if self.mutated(Mutation::LedgerApart) {
-            left_out.extend(self.durable.ledgers.keys());
-        }
-        for (_, step) in &batch.steps {
-            self.durable.apply(step, &left_out);
-        }
-        self.observe(&batch);
-        batch
-    }
-
-    fn observe(&mut self, batch: &Batch) {
-        for (input, step) in &batch.steps {
-            self.checks.committed(self.now, input, step);
-        }
-    }
-
     /// Index, effects, view; at most so many effects, where the coordinator dies among them.
-    fn carry_out(&mut self, batch: Batch, mut most: usize) {
+    pub fn carry_out(&mut self, batch: Batch, mut most: usize) {
         let mut answers = Vec::new();
         for (_, step) in &batch.steps {
             let jobs = step.jobs.iter().flat_map(|job| &job.index);
@@ -368,7 +241,7 @@ impl World {
         self.coordinator.inbox.push_back(Input::LastAnswers(answers));
     }
 
-    fn take_effect(&mut self, effect: Effect) {
+    pub fn take_effect(&mut self, effect: Effect) {
         match effect {
             Effect::Send(connection, message) => self.send_down(connection, message),
             Effect::Reply(ticket, reply) => {
@@ -403,103 +276,6 @@ impl World {
             });
         }
     }
-
-    /// The coordinator dies. Whether the commit that is in flight was applied, nobody knows.
-    pub fn coordinator_dies(&mut self) {
-        if !self.coordinator.is_up() {
-            return;
-        }
-        let rng = &mut self.chance_now(4);
-        if let Some(batch) = self.coordinator.in_flight.take()
-            && rng.chance(500)
-        {
-            let _ = self.apply(batch);
-        }
-        let coordinator = &mut self.coordinator;
-        coordinator.engine = None;
-        coordinator.index = Index::default();
-        coordinator.inbox.clear();
-        coordinator.told_early.clear();
-        coordinator.stopped = false;
-        coordinator.wake_at = None;
-        coordinator.term += 1;
-        self.waiters.clear();
-        self.links_break();
-        let most_ms = if rng.chance(700) { 300 } else { 20_000 };
-        let down_ms = rng.between(5, most_ms);
-        self.trace.note(self.now, || format!("the coordinator is down for {down_ms} ms"));
-        self.at(self.now + down_ms, Event::CoordinatorStarts);
-    }
-
-    fn links_break(&mut self) {
-        for (connection, link) in std::mem::take(&mut self.links) {
-            let latency = self.network_rng.between(0, 30);
-            self.at(self.now + latency, Event::AgentSeesClosed(link.agent, connection));
-        }
-    }
-
-    pub fn coordinator_starts(&mut self) {
-        if self.coordinator.is_up() {
-            return;
-        }
-        self.coordinator.term += 1;
-        self.coordinator.clock_ms = EPOCH_MS;
-        let rng = &mut self.chance_now(5);
-        if rng.chance(300) {
-            // The wall clock of another machine, or a clock that was set.
-            self.coordinator.clock_ms += rng.between(0, 7_200_000);
-        }
-        let nonce = TermNonce::new(rng.bits());
-        let mut snapshot = self.durable.snapshot();
-        self.mutate_snapshot(&mut snapshot);
-        let now = self.coordinator.clock(self.now);
-        let settings = self.plan.settings.clone();
-        self.trace.note(self.now, || "the coordinator starts".to_owned());
-        if let Some(recording) = &mut self.coordinator.recording {
-            recording.load((snapshot.clone(), settings.clone(), nonce), now);
-        }
-        self.coordinator.engine = Some(Engine::load(snapshot, settings, nonce, now));
-        self.coordinator.inbox.push_back(Input::TookOver);
-        self.pump();
-    }
-
-    fn mutate_snapshot(&self, snapshot: &mut steadfast_engine::records::Snapshot) {
-        match self.mutation {
-            Some(Mutation::OldLedgers) => {
-                if let Some(old) = self.coordinator.old_ledgers.front() {
-                    let old = old.iter().map(|(id, ledger)| (*id, Ok(JobLedger::clone(ledger))));
-                    snapshot.ledgers.extend(old);
-                }
-            }
-            Some(Mutation::DirtForgotten) => {
-                for job in &mut snapshot.jobs {
-                    job.dirty_since = None;
-                    snapshot.ledgers.remove(&job.id);
-                }
-            }
-            Some(Mutation::BudgetForgotten) => {
-                for pipeline in snapshot.jobs.iter_mut().flat_map(|job| &mut job.pipelines) {
-                    pipeline.budget_used = 0;
-                }
-            }
-            _ => {}
-        }
-    }
-
-    pub fn coordinator_continues(&mut self) {
-        if self.coordinator.stopped {
-            self.coordinator.stopped = false;
-            if self.coordinator.in_flight.is_some() {
-                let term = self.coordinator.term;
-                self.at(self.now, Event::CommitEnds(term));
-            }
-            self.pump();
-        }
-    }
-}
-
-fn effects_of(step: &Step) -> usize {
-    step.effects.len() + step.jobs.iter().map(|job| job.effects.len()).sum::<usize>()
 }
 
 /// What a step decided, as far as it tells the story.

@@ -1,4 +1,8 @@
 //! What survives: the records of the last commit, applied all at once.
+//!
+//! They go through the real store in memory: its mapping to keys, its bytes, its fenced transactions.
+//! Beside it the records are kept as they are, for the checks, and at every load the two must agree: what
+//! was written is what is read.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,7 +10,8 @@ use std::sync::Arc;
 use steadfast_engine::records::{HistoryRecord, JobRecord, MemberRecord, Snapshot};
 use steadfast_engine::{MemberWrite, Step};
 use steadfast_ledger::JobLedger;
-use steadfast_model::{JobId, MemberEventSeq, MemberUuid};
+use steadfast_model::{Epoch, JobId, MemberEventSeq, MemberUuid, Timestamp};
+use steadfast_store::{LeaderInfo, MemoryStore, Op, ops_of};
 
 /// The records, as the newest commit left them.
 #[derive(Clone, Debug, Default)]
@@ -19,11 +24,57 @@ pub struct Durable {
     pub history: BTreeMap<JobId, Arc<HistoryRecord>>,
     members: BTreeMap<MemberUuid, MemberRecord>,
     seq: MemberEventSeq,
+    store: MemoryStore,
+    epoch: Epoch,
 }
 
 impl Durable {
-    /// Applies one step; the ledger's part of a job in `refused` is left out.
-    pub fn apply(&mut self, step: &Step, refused: &[JobId]) {
+    /// Commits steps as one transaction; the ledger's part of a job in `refused` is left out.
+    ///
+    /// # Errors
+    /// The store does not take what it must take.
+    pub fn commit<'a>(
+        &mut self,
+        steps: impl Iterator<Item = &'a Step>,
+        refused: &[JobId],
+    ) -> Result<(), String> {
+        let mut ops: Vec<Op> = Vec::new();
+        for step in steps {
+            self.apply(step, refused);
+            ops.extend(ops_of(step));
+        }
+        let left_out = |op: &Op| op.job().is_some_and(|job| refused.contains(&job));
+        ops.retain(|op| !(op.is_ledger_part() && left_out(op)));
+        let committed = self.store.apply(self.epoch, &ops);
+        committed.map(drop).map_err(|error| format!("the store refused a commit: {error}"))
+    }
+
+    /// Begins a term and loads what it starts from.
+    ///
+    /// # Errors
+    /// The store cannot be read, or gives back what was not written.
+    pub fn load(&mut self) -> Result<Snapshot, String> {
+        let me = LeaderInfo {
+            url: "http://coordinator".to_owned(),
+            host: "simulated".to_owned(),
+            pid: 1,
+            version: "simulated".to_owned(),
+            since: Timestamp::default(),
+        };
+        self.epoch = self.store.begin_term(&me).map_err(|error| error.to_string())?;
+        let loaded = self.store.snapshot().map_err(|error| error.to_string())?.snapshot;
+        let mut read = loaded.clone();
+        read.finished.sort();
+        let mut written = self.snapshot();
+        written.finished.sort();
+        if read == written {
+            Ok(loaded)
+        } else {
+            Err(format!("the store gives back\n{read:?}\nwhere this was written\n{written:?}"))
+        }
+    }
+
+    fn apply(&mut self, step: &Step, refused: &[JobId]) {
         if let Some(event) = &step.member_event {
             self.seq = self.seq.max(event.seq);
         }
@@ -56,8 +107,7 @@ impl Durable {
         }
     }
 
-    /// What a new term starts from.
-    pub fn snapshot(&self) -> Snapshot {
+    fn snapshot(&self) -> Snapshot {
         let finished = self
             .history
             .iter()

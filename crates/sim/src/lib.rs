@@ -9,6 +9,7 @@
 //! then they stop and everything must settle, then every job is cancelled and nothing may be left.
 
 mod agents;
+mod commit;
 mod containers;
 mod coordinator;
 mod durable;
@@ -21,6 +22,7 @@ mod plan;
 mod recording;
 mod rng;
 mod story;
+mod term;
 mod trace;
 mod users;
 mod world;

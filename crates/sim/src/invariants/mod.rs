@@ -54,6 +54,8 @@ pub enum Invariant {
     Heals,
     /// See `twin.rs`.
     Twin,
+    /// The store takes every commit, and gives back what was written.
+    Store,
     /// The engine stops on a state that its transition tables do not hold.
     Transitions,
 }
@@ -68,6 +70,7 @@ impl std::fmt::Display for Invariant {
             Self::Kept => "what was acknowledged is kept",
             Self::Heals => "it heals when the faults stop",
             Self::Twin => "the label changes nothing",
+            Self::Store => "what was written is what is read",
             Self::Transitions => "no state that cannot be",
         })
     }
@@ -106,6 +109,11 @@ impl Checks {
             let verdict = self.restores.hear(job, &fact);
             self.fail(Invariant::RestoresWithinLimit, verdict);
         }
+    }
+
+    /// The store was used.
+    pub fn store(&mut self, verdict: Result<(), String>) {
+        self.fail(Invariant::Store, verdict);
     }
 
     /// A view was published.

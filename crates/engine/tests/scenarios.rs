@@ -1,0 +1,98 @@
+//! Golden scenarios: what the engine decides, in words that somebody reads who knows the subject and not
+//! the code.
+//!
+//! A file under `scenarios/` is a list of acts, each one command, `----`, and what the engine decided.
+//! The stage around it does at once and without fault what the order law asks for: it freezes, commits,
+//! changes the index, tells the last answers back, and notes the effects. `UPDATE_EXPECT=1 cargo test -p
+//! steadfast-engine` writes down what happens now; a rewritten file is a claim about behaviour, so read
+//! the difference.
+
+#![allow(
+    clippy::disallowed_methods,
+    reason = "golden files are read, and their update is asked for"
+)]
+
+mod stage;
+
+use std::fmt::Write;
+use std::path::Path;
+
+use stage::Stage;
+
+/// Plays a file's acts; the file as it should be.
+fn play(text: &str) -> String {
+    let mut stage = Stage::new();
+    let mut played = String::new();
+    for block in text.split("\n\n").map(str::trim).filter(|block| !block.is_empty()) {
+        let told = block.split("\n----").next().unwrap_or_default();
+        played.push_str(told);
+        let command: Vec<&str> = told.lines().filter(|line| !line.starts_with('#')).collect();
+        if !command.is_empty() {
+            let _ = write!(played, "\n----\n{}", stage.act(&command.join(" ")));
+        }
+        played.truncate(played.trim_end().len());
+        played.push_str("\n\n");
+    }
+    format!("{}\n", played.trim_end())
+}
+
+fn scenario(name: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scenarios").join(name);
+    let expected = std::fs::read_to_string(&path).unwrap();
+    let played = play(&expected);
+    if std::env::var_os("UPDATE_EXPECT").is_some() {
+        std::fs::write(&path, &played).unwrap();
+        return;
+    }
+    if played != expected {
+        let at = played.lines().zip(expected.lines()).take_while(|(a, b)| a == b).count();
+        let line = |text: &str| text.lines().nth(at).unwrap_or("(the end)").to_owned();
+        panic!(
+            "{name}, line {}:\n  expected  {}\n  happened  {}\n\nall that happened:\n{played}",
+            at + 1,
+            line(&expected),
+            line(&played)
+        );
+    }
+}
+
+macro_rules! scenarios {
+    ($($name:ident),* $(,)?) => {$(
+        #[test]
+        fn $name() {
+            scenario(concat!(stringify!($name), ".txt"));
+        }
+    )*
+
+        #[test]
+        fn every_file_is_played() {
+            let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scenarios");
+            let mut files: Vec<String> = std::fs::read_dir(folder)
+                .unwrap()
+                .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+                .collect();
+            files.sort();
+            assert_eq!(files, [$(concat!(stringify!($name), ".txt")),*]);
+        }
+    };
+}
+
+// In alphabetical order, as the files lie.
+scenarios! {
+    all_slots_or_none,
+    cancel_wins_over_member_loss,
+    failed_deployment_counts_again,
+    kill_while_deploying,
+    leaving_is_one_loss_and_no_failure,
+    lost_before_the_coordinator_noticed,
+    member_loss_counts_once_over_two_pipelines,
+    member_loss_kept_out_of_the_budget,
+    ordinary_failure_is_not_counted,
+    refused_ledger_write_never_shows_clean,
+    retry_budget_outlives_the_coordinator,
+    silent_agent_is_told_to_register_anew,
+    stale_report_changes_nothing,
+    terminal_wins,
+    two_losses_join_one_episode,
+    waiting_burns_no_retry,
+}

@@ -1,0 +1,359 @@
+//! The stage of the golden scenarios: an engine, what it has made durable, and names that people can
+//! read. Members are `a`, `b`, …; containers are `c1`, `c2`, … in the order of their deployment; jobs are
+//! `j1`, `j2`, ….
+
+mod durable;
+mod words;
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use steadfast_engine::records::MemberRecord;
+use steadfast_engine::{
+    AgentMessage, Connection, Effect, Engine, IndexChange, Input, Reply, Reporter, Settings, Step,
+    Ticket,
+};
+use steadfast_model::{
+    ContainerEvent, ExecutionId, JobId, MemberUuid, Outcome, Proof, TermNonce, Timestamp,
+};
+
+use durable::Durable;
+use words::{Words, job_spec, job_state};
+
+const BEGIN_MS: u64 = 1_000_000;
+
+pub struct Stage {
+    engine: Engine,
+    durable: Durable,
+    now: u64,
+    terms: u64,
+    connections: BTreeMap<String, Connection>,
+    containers: Vec<ExecutionId>,
+    jobs: Vec<JobId>,
+    answers: BTreeMap<ExecutionId, Timestamp>,
+    shown: BTreeMap<JobId, (String, String)>,
+    refuse_ledger: bool,
+    out: String,
+}
+
+impl Stage {
+    pub fn new() -> Self {
+        let durable = Durable::default();
+        let engine = load(&durable, 1, BEGIN_MS);
+        let mut stage = Self {
+            engine,
+            durable,
+            now: BEGIN_MS,
+            terms: 1,
+            connections: BTreeMap::new(),
+            containers: Vec::new(),
+            jobs: Vec::new(),
+            answers: BTreeMap::new(),
+            shown: BTreeMap::new(),
+            refuse_ledger: false,
+            out: String::new(),
+        };
+        stage.step(Input::TookOver);
+        stage
+    }
+
+    /// Plays one command; what happened, a line each.
+    pub fn act(&mut self, command: &str) -> String {
+        let words = Words::of(command);
+        match words.verb() {
+            "hello" => self.hello(&words),
+            "submit" => {
+                self.step(Input::Submit { ticket: Ticket(1), spec: Box::new(job_spec(&words)) });
+            }
+            "stop" => {
+                let job = self.job(words.name(1));
+                self.step(Input::Stop { ticket: Ticket(2), job });
+            }
+            "yes" => {
+                // The index answers; the engine hears of it when the entry is revoked.
+                for container in words.names() {
+                    let execution = self.container(container);
+                    self.answers.insert(execution, Timestamp::from_millis(self.now));
+                }
+            }
+            "started" => {
+                for container in words.names() {
+                    self.report(container, ContainerEvent::Started { pid: 2, wrapper_pid: 1 });
+                }
+            }
+            "ended" => self.ended(&words),
+            "closed" => {
+                let (member, connection) = (member(words.name(1)), self.connection(words.name(1)));
+                self.step(Input::Disconnected { member, connection, by_us: false });
+            }
+            "heard" => {
+                let (member, connection) = (member(words.name(1)), self.connection(words.name(1)));
+                self.step(Input::Heard { member, connection });
+            }
+            "leaving" => {
+                let (member, connection) = (member(words.name(1)), self.connection(words.name(1)));
+                self.step(Input::Leaving { member, connection });
+            }
+            "wait" => self.wait(&words),
+            "refuse-ledger" => self.refuse_ledger = true,
+            "reload" => self.reload(),
+            "show" => self.show(),
+            other => panic!("no such command: {other}"),
+        }
+        std::mem::take(&mut self.out)
+    }
+
+    fn hello(&mut self, words: &Words) {
+        let name = words.name(1).to_owned();
+        let connection = Connection(self.connections.values().map(|c| c.0).max().unwrap_or(0) + 1);
+        let known = self.connections.insert(name.clone(), connection).is_some();
+        let runs = words.list("runs");
+        let started = ContainerEvent::Started { pid: 2, wrapper_pid: 1 };
+        let running = runs.iter().map(|c| (self.container(c), Some(started.clone())));
+        let containers = running.collect();
+        let record = MemberRecord {
+            uuid: member(&name),
+            host: name.clone(),
+            address: "10.0.0.1:5801".to_owned(),
+            pid: 1,
+            slots: words.number("slots").unwrap_or(4) as u32,
+            tags: BTreeMap::new(),
+            version: "test".to_owned(),
+            feature_level: 1,
+            registered: Timestamp::default(),
+            lost: None,
+        };
+        let member = Box::new(record);
+        self.step(Input::Hello { connection, member, welcomed: known, containers });
+    }
+
+    /// `ended c1 code=1`, `signal=9`, `told` (by the ladder), `unproven`.
+    fn ended(&mut self, words: &Words) {
+        let proven = !words.has("unproven");
+        let outcome = match (words.number("code"), words.number("signal")) {
+            (Some(code), _) => Some(Outcome::Exited { code: code as i32 }),
+            (_, Some(signal)) => Some(Outcome::Signaled { signal: signal as i32 }),
+            _ => None,
+        };
+        let proof = proven.then_some(Proof::NoChildLeft);
+        for container in words.names().filter(|name| name.starts_with('c')) {
+            self.report(container, ContainerEvent::Ended { outcome: outcome.clone(), proof });
+        }
+    }
+
+    fn report(&mut self, container: &str, event: ContainerEvent) {
+        let execution = self.container(container);
+        let before = self.engine.counters().redundant_notifications;
+        self.step(Input::Container { execution, event, reporter: Reporter::Wrapper(None) });
+        if self.engine.counters().redundant_notifications > before {
+            self.say("redundant".to_owned());
+        }
+    }
+
+    /// Lets time pass, as a coordinator that is awake; `heard=a,b` speak every second meanwhile.
+    fn wait(&mut self, words: &Words) {
+        let end = self.now + words.number("ms").unwrap_or(0);
+        let speakers: Vec<String> = words.list("heard");
+        let mut beat = self.now;
+        loop {
+            let deadline = self.engine.next_deadline().map_or(end, Timestamp::as_millis);
+            let next = deadline.max(self.now).min(beat).min(end);
+            self.now = next;
+            if next == beat {
+                beat += 1_000;
+                for speaker in &speakers {
+                    let (member, connection) = (member(speaker), self.connection(speaker));
+                    self.step(Input::Heard { member, connection });
+                }
+            }
+            let due = |stage: &Self| {
+                stage.engine.next_deadline().is_some_and(|at| at.as_millis() <= stage.now)
+            };
+            while due(self) {
+                self.step(Input::Deadline);
+            }
+            if self.now == end {
+                return;
+            }
+        }
+    }
+
+    fn reload(&mut self) {
+        self.terms += 1;
+        // Another coordinator, with another clock.
+        self.now += 1_000;
+        self.engine = load(&self.durable, self.terms, self.now);
+        self.answers.clear();
+        self.step(Input::TookOver);
+    }
+
+    fn show(&mut self) {
+        self.shown.clear();
+        self.tell_jobs();
+    }
+
+    fn step(&mut self, input: Input) {
+        let step = self.engine.step(Timestamp::from_millis(self.now), input);
+        let refused = self.commit(&step);
+        let answers = self.change_index(&step);
+        self.tell(&step);
+        for job in refused {
+            self.say("the store refuses the ledger's part".to_owned());
+            self.step(Input::LedgerRefused { job });
+        }
+        if answers.is_empty() {
+            self.tell_jobs();
+        } else {
+            self.tell_jobs();
+            self.step(Input::LastAnswers(answers));
+        }
+    }
+
+    fn commit(&mut self, step: &Step) -> Vec<JobId> {
+        let with_ledger = step.jobs.iter().filter(|job| job.writes.ledger.is_some());
+        let refused: Vec<JobId> = match self.refuse_ledger {
+            true => with_ledger.map(|job| job.job).collect(),
+            false => Vec::new(),
+        };
+        self.refuse_ledger &= refused.is_empty();
+        self.durable.apply(step, &refused);
+        refused
+    }
+
+    fn change_index(&mut self, step: &Step) -> Vec<(ExecutionId, Option<Timestamp>)> {
+        let mut answers = Vec::new();
+        for change in step.jobs.iter().flat_map(|job| &job.index).chain(&step.index) {
+            match change {
+                IndexChange::Live(id, entry) => {
+                    if !self.containers.contains(id) {
+                        self.containers.push(*id);
+                    }
+                    if let Some(at) = entry.assumed_answer {
+                        self.answers.insert(*id, at);
+                    }
+                }
+                IndexChange::Invalid(id, ..) => answers.push((*id, self.answers.get(id).copied())),
+                IndexChange::Remove(_) | IndexChange::Hold(..) | IndexChange::Release(_) => {}
+            }
+        }
+        answers
+    }
+
+    fn tell(&mut self, step: &Step) {
+        if let Some(event) = &step.member_event {
+            let name = name_of(event.member);
+            self.say(format!("{name} is lost, event {}: {}", event.seq, event.evidence));
+        }
+        for job in &step.jobs {
+            if !self.jobs.contains(&job.job) {
+                self.jobs.push(job.job);
+            }
+        }
+        let changes = step.jobs.iter().flat_map(|job| &job.index).chain(&step.index);
+        for change in changes {
+            if let IndexChange::Invalid(id, reason, _) = change {
+                self.say(format!("{} is invalid: {reason}", self.name_of_container(*id)));
+            }
+        }
+        let effects = step.jobs.iter().flat_map(|job| &job.effects).chain(&step.effects);
+        for effect in effects {
+            match effect {
+                Effect::Send(connection, message) => self.tell_message(*connection, message),
+                Effect::Reply(_, reply) => self.tell_reply(reply),
+            }
+        }
+    }
+
+    fn tell_message(&mut self, connection: Connection, message: &AgentMessage) {
+        let to = self.connections.iter().find(|(_, known)| **known == connection);
+        let to = to.map_or("an old connection", |(name, _)| name.as_str()).to_owned();
+        let line = match message {
+            AgentMessage::Welcome => "welcome".to_owned(),
+            AgentMessage::RegisterAnew => "register anew".to_owned(),
+            AgentMessage::Launch(launch) => format!(
+                "launch {}: pipeline {}, task group {}, attempt {}, token {}",
+                self.name_of_container(launch.execution),
+                launch.pipeline,
+                launch.task_group,
+                launch.attempt,
+                launch.token
+            ),
+            AgentMessage::Stop { execution, reason, .. } => {
+                format!("stop {}, {reason}", self.name_of_container(*execution))
+            }
+            AgentMessage::Acknowledge(execution) => {
+                format!("noted the end of {}", self.name_of_container(*execution))
+            }
+            AgentMessage::LeaveAcknowledged => "go".to_owned(),
+        };
+        self.say(format!("to {to}: {line}"));
+    }
+
+    fn tell_reply(&mut self, reply: &Reply) {
+        let line = match reply {
+            Reply::Submitted(_) => "submitted".to_owned(),
+            Reply::Refused(why) => format!("refused: {why}"),
+            Reply::Stopping(status) => format!("stopping, {status}"),
+            Reply::Ended => "it had ended".to_owned(),
+            Reply::UnknownJob => "no such job".to_owned(),
+            Reply::EndNoted => "noted".to_owned(),
+        };
+        self.say(format!("answer: {line}"));
+    }
+
+    /// Says how each job stands, where that has changed.
+    fn tell_jobs(&mut self) {
+        for (number, id) in self.jobs.clone().into_iter().enumerate() {
+            let (state, ledger) = job_state(&self.engine, &self.durable, id);
+            let before = self.shown.insert(id, (state.clone(), ledger.clone()));
+            let before = before.unwrap_or_default();
+            let name = format!("j{}", number + 1);
+            if before.0 != state {
+                self.say(format!("{name} {state}"));
+            }
+            if before.1 != ledger {
+                self.say(format!("{name} counts {ledger}"));
+            }
+        }
+    }
+
+    fn say(&mut self, line: String) {
+        let _ = writeln!(self.out, "{line}");
+    }
+
+    fn container(&self, name: &str) -> ExecutionId {
+        let number = name.strip_prefix('c').and_then(|number| number.parse::<usize>().ok());
+        let number = number.unwrap_or_else(|| panic!("{name} is no container"));
+        self.containers[number - 1]
+    }
+
+    fn name_of_container(&self, id: ExecutionId) -> String {
+        let at = self.containers.iter().position(|known| *known == id);
+        at.map_or_else(|| id.to_string(), |at| format!("c{}", at + 1))
+    }
+
+    fn job(&self, name: &str) -> JobId {
+        let number = name.strip_prefix('j').and_then(|number| number.parse::<usize>().ok());
+        self.jobs[number.unwrap_or_else(|| panic!("{name} is no job")) - 1]
+    }
+
+    fn connection(&self, name: &str) -> Connection {
+        *self.connections.get(name).unwrap_or_else(|| panic!("{name} never said hello"))
+    }
+}
+
+fn load(durable: &Durable, term: u64, now: u64) -> Engine {
+    let nonce = TermNonce::new(term);
+    Engine::load(durable.snapshot(), Settings::default(), nonce, Timestamp::from_millis(now))
+}
+
+/// The member with a letter's name.
+fn member(name: &str) -> MemberUuid {
+    let letter = name.bytes().next().unwrap_or_default();
+    format!("00000000-0000-4000-8000-0000000000{letter:02x}").parse().unwrap()
+}
+
+fn name_of(member: MemberUuid) -> char {
+    let text = member.to_string();
+    char::from(u8::from_str_radix(&text[text.len() - 2..], 16).unwrap())
+}

@@ -1,0 +1,139 @@
+//! Commits: they take time, are refused as a whole or in their ledger part, and end with nobody knowing.
+
+use steadfast_engine::{Effect, Input, Step};
+use steadfast_model::JobId;
+
+use crate::mutation::Mutation;
+use crate::rng::Rng;
+use crate::world::{Event, World};
+
+/// Steps that are committed together.
+#[derive(Default)]
+pub(crate) struct Batch {
+    pub steps: Vec<(Input, Step)>,
+    pub refused: Vec<JobId>,
+}
+
+impl Batch {
+    /// A takeover is committed in any case: what it writes may be a ledger's part alone, and the label
+    /// must not change when the next step comes.
+    pub fn writes_nothing(&self) -> bool {
+        self.steps
+            .iter()
+            .all(|(input, step)| step.writes_nothing() && !matches!(input, Input::TookOver))
+    }
+
+    pub fn has_ledger_of(&self, job: JobId) -> bool {
+        let mut jobs = self.steps.iter().flat_map(|(_, step)| &step.jobs);
+        jobs.any(|step| step.job == job && step.writes.ledger.is_some())
+    }
+}
+
+impl World {
+    pub fn begin_commit(&mut self, mut batch: Batch) {
+        let rng = &mut self.chance_now(2);
+        let stalled = self.faulty && rng.chance(self.plan.odds.stalled);
+        let most_ms = if stalled { 3_000 } else { 4 };
+        let takes_ms = rng.between(0, most_ms);
+        batch.refused = self.refusals(&batch);
+        let ledgers = batch.refused.iter().any(|job| batch.has_ledger_of(*job));
+        let waits_ms =
+            if self.mutated(Mutation::LabelStandsInTheWay) && ledgers { 1_000 } else { 0 };
+        if self.mutated(Mutation::AcknowledgedTooSoon) {
+            let jobs = batch.steps.iter().flat_map(|(_, step)| &step.jobs);
+            let effects: Vec<Effect> = jobs.flat_map(|job| &job.effects).cloned().collect();
+            for effect in effects {
+                self.take_effect(effect);
+            }
+        }
+        self.coordinator.in_flight = Some(batch);
+        let term = self.coordinator.term;
+        self.at(self.now + takes_ms + waits_ms, Event::CommitEnds(term));
+    }
+
+    /// Chance for one concern at this very moment, drawn from no stream: one more step of the engine, for
+    /// the label's sake, changes no later chance.
+    pub fn chance_now(&self, concern: u64) -> Rng {
+        Rng::new(self.seed.wrapping_add(self.now << 32), concern)
+    }
+
+    /// Jobs whose ledger part the store refuses, drawn for every job, whether it has a ledger or not.
+    fn refusals(&self, batch: &Batch) -> Vec<JobId> {
+        let mut refused = Vec::new();
+        for job in batch.steps.iter().flat_map(|(_, step)| &step.jobs) {
+            let mut rng = Rng::new(job.job.get(), self.now);
+            let refuses = self.faulty && rng.chance(self.plan.odds.ledger_refused);
+            if refuses && !refused.contains(&job.job) {
+                refused.push(job.job);
+            }
+        }
+        refused
+    }
+
+    pub fn commit_ends(&mut self, term: u64) {
+        if self.coordinator.term != term || !self.coordinator.is_up() || self.coordinator.stopped {
+            return;
+        }
+        let odds = self.plan.odds.clone();
+        let faulty = self.faulty;
+        let rng = &mut self.chance_now(3);
+        let not_applied = faulty && rng.chance(odds.not_applied);
+        let unknown = faulty && rng.chance(odds.unknown);
+        let dies = faulty && rng.chance(odds.dies_after_commit);
+        if not_applied {
+            // The same again, and nothing thaws meanwhile.
+            let again_ms = rng.between(20, 800);
+            self.at(self.now + again_ms, Event::CommitEnds(term));
+            return;
+        }
+        if unknown {
+            self.trace.note(self.now, || "the commit's outcome is unknown".to_owned());
+            self.coordinator_dies();
+            return;
+        }
+        let Some(batch) = self.coordinator.in_flight.take() else { return };
+        let batch = self.apply(batch);
+        let effects: usize = batch.steps.iter().map(|(_, step)| effects_of(step)).sum();
+        if dies {
+            let carried_out = rng.between(0, effects as u64);
+            self.carry_out(batch, usize::try_from(carried_out).unwrap_or(0));
+            self.trace.note(self.now, || "the coordinator dies among its effects".to_owned());
+            self.coordinator_dies();
+            return;
+        }
+        self.carry_out(batch, usize::MAX);
+        self.pump();
+    }
+
+    /// Makes a batch durable, all of it but what the store refuses of ledgers.
+    pub fn apply(&mut self, mut batch: Batch) -> Batch {
+        if self.mutated(Mutation::OldLedgers) {
+            self.coordinator.old_ledgers.push_back(self.durable.ledgers.clone());
+            if self.coordinator.old_ledgers.len() > 6 {
+                self.coordinator.old_ledgers.pop_front();
+            }
+        }
+        let refused = batch.refused.iter().copied().filter(|job| batch.has_ledger_of(*job));
+        batch.refused = refused.collect();
+        self.refused.extend(&batch.refused);
+        let mut left_out = batch.refused.clone();
+        if self.mutated(Mutation::LedgerApart) {
+            left_out.extend(self.durable.ledgers.keys());
+        }
+        let steps = batch.steps.iter().map(|(_, step)| step);
+        let committed = self.durable.commit(steps, &left_out);
+        self.checks.store(committed);
+        self.observe(&batch);
+        batch
+    }
+
+    pub fn observe(&mut self, batch: &Batch) {
+        for (input, step) in &batch.steps {
+            self.checks.committed(self.now, input, step);
+        }
+    }
+}
+
+fn effects_of(step: &Step) -> usize {
+    step.effects.len() + step.jobs.iter().map(|job| job.effects.len()).sum::<usize>()
+}
