@@ -130,6 +130,7 @@ fn first_view(
         finished,
         members: Arc::new(engine.member_views().collect()),
         counters: engine.counters(),
+        self_suspicion: engine.self_suspicion(),
     }
 }
 
@@ -257,6 +258,7 @@ impl Leader {
             }
             view.watermarks = self.engine.watermarks();
             view.counters = self.engine.counters();
+            view.self_suspicion = self.engine.self_suspicion();
             view.members = Arc::new(self.engine.member_views().collect());
         });
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use imbl::OrdMap;
 use steadfast_engine::records::JobRecord;
-use steadfast_engine::{Counters, MemberView, Step};
+use steadfast_engine::{Counters, MemberView, SelfSuspicion, Step};
 use steadfast_ledger::{Evaluation, JobLedger, Watermarks, evaluate};
 use steadfast_model::{Epoch, JobId, Timestamp};
 use steadfast_store::HistorySummary;
@@ -45,6 +45,7 @@ pub(crate) struct View {
     pub finished: Finished,
     pub members: Arc<Vec<MemberView>>,
     pub counters: Counters,
+    pub self_suspicion: Option<SelfSuspicion>,
 }
 
 impl View {

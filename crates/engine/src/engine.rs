@@ -15,6 +15,7 @@ use crate::membership::Members;
 use crate::records::{HistoryRecord, JobRecord, MemberEvent, MemberRecord};
 use crate::settings::Settings;
 use crate::step::{JobStep, JobWrites, MemberWrite, Step};
+use crate::suspicion::SelfSuspicion;
 
 /// One job in memory.
 #[derive(Clone, Debug)]
@@ -134,6 +135,7 @@ impl Engine {
     /// Whatever the input was, what time has brought about is seen to in the same step. One member is
     /// declared lost a step; where more are due, `next_deadline` lies in the past.
     fn look_at_the_clock(&mut self, d: &mut Draft) {
+        self.members.suspect_self(d.now);
         if d.step.member_event.is_none()
             && let Some(due) = self.members.due()
         {
@@ -233,6 +235,11 @@ impl Engine {
             used_slots: u32::try_from(member.containers.len()).unwrap_or(u32::MAX),
             last_seen: member.last_seen,
         })
+    }
+
+    /// Present while declarations of loss are held because most members went at once.
+    pub fn self_suspicion(&self) -> Option<SelfSuspicion> {
+        self.members.suspicion
     }
 
     /// Things worth a metric.

@@ -22,6 +22,7 @@ mod placement;
 pub mod records;
 mod settings;
 mod step;
+mod suspicion;
 mod takeover;
 mod transitions;
 
@@ -32,3 +33,4 @@ pub use step::{
     AgentMessage, Effect, IndexChange, IndexEntry, JobStep, JobWrites, Launch, MemberWrite, Reply,
     Step,
 };
+pub use suspicion::SelfSuspicion;

@@ -7,6 +7,8 @@ pub struct Settings {
     pub member_timeout_ms: u64,
     /// `member.reconnect.grace.ms`: a member whose connection closed may come back within this time.
     pub reconnect_grace_ms: u64,
+    /// `member.suspect-self`: hold declarations of loss when most members go at once.
+    pub suspect_self: bool,
     /// `engine.dirty-task.event-history-size`: episodes kept per job.
     pub event_history_size: usize,
     /// `engine.dirty-task.pending-incident-ttl`: an episode that was not deployed within it is parked.
@@ -22,6 +24,7 @@ impl Default for Settings {
         Self {
             member_timeout_ms: 5_000,
             reconnect_grace_ms: 300,
+            suspect_self: true,
             event_history_size: 10,
             pending_incident_ttl_ms: 600_000,
             lost_listed_ms: 600_000,
