@@ -1,5 +1,5 @@
 //! The failure detector, told as stories. `listen` lets time pass as a coordinator does that is awake;
-//! `sleep` lets it pass at once, as for one that was stopped.
+//! `passes` lets it pass at once, as for one that was stopped.
 
 use std::collections::BTreeMap;
 
@@ -44,11 +44,11 @@ impl Story {
 
     fn listen(&mut self, ms: u64) {
         for _ in 0..ms / 100 {
-            self.sleep(100);
+            self.passes(100);
         }
     }
 
-    fn sleep(&mut self, ms: u64) {
+    fn passes(&mut self, ms: u64) {
         self.now = self.members.advance(self.now + ms);
     }
 
@@ -173,7 +173,7 @@ fn a_coordinator_that_was_stopped_declares_nobody_lost_on_waking() {
     let a = story.connects(A);
     let b = story.connects(B);
     story.members.disconnect(member(B), b, true);
-    story.sleep(30_000);
+    story.passes(30_000);
     assert_eq!(story.lost(), None, "it was not listening for those thirty seconds");
     assert!(story.speaks(A, a));
     story.listen(3_900);

@@ -34,7 +34,6 @@ pub use invariants::{Invariant, JobTrace};
 pub use mutation::Mutation;
 use plan::Plan;
 pub use recording::Recording;
-pub use rng::Rng;
 use trace::Trace;
 use world::{Event, World};
 

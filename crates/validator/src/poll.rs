@@ -15,6 +15,9 @@ const LONGEST_ANSWER_MS: u64 = 2_000;
 const SHORTEST_PAUSE_MS: u64 = 10;
 /// After a round without a verdict the pause shrinks with what is left of the lease, down to this.
 const SHORTEST_RETRY_MS: u64 = 50;
+/// A container whose agent died asks this often. Its first question may arrive before the coordinator has
+/// noticed that death, and a "yes" in its usual rhythm would then let the old copy live for a second.
+const LONGEST_PAUSE_ALONE_MS: u64 = 200;
 /// More coordinators than anybody runs; an answer that lists more is not believed to the end.
 const MOST_COORDINATORS: usize = 16;
 
@@ -86,6 +89,7 @@ pub(crate) struct Poll {
     next_at: BootTime,
     in_flight: Option<InFlight>,
     again_at_once: bool,
+    alone: bool,
     started: Option<Started>,
     terms: LeaseTerms,
     random: u64,
@@ -116,6 +120,7 @@ impl Poll {
             next_at: now,
             in_flight: None,
             again_at_once: false,
+            alone: false,
             started: None,
             terms,
             random: seed,
@@ -142,11 +147,13 @@ impl Poll {
         self.in_flight.is_none().then_some(self.next_at)
     }
 
-    /// Asks without waiting, because something happened. A question that is in flight may have been
-    /// answered before it happened, so it does not count as this one.
-    pub(crate) fn ask_at_once(&mut self, now: BootTime) {
+    /// The agent died: its member may be lost, and nobody but a coordinator can say so now. Asks without
+    /// waiting, and often from now on. A question that is in flight may have been answered before the
+    /// death, so it does not count as this one.
+    pub(crate) fn agent_died(&mut self, now: BootTime) {
         self.next_at = now;
         self.again_at_once = true;
+        self.alone = true;
     }
 
     /// From now on every question says that the program runs.
@@ -240,6 +247,7 @@ impl Poll {
     }
 
     fn pause(&mut self, now: BootTime, ms: u64) {
+        let ms = if self.alone { ms.min(LONGEST_PAUSE_ALONE_MS) } else { ms };
         self.next_at = if self.again_at_once { now } else { now.plus(ms) };
     }
 

@@ -173,17 +173,36 @@ fn next_poll_is_obeyed_within_reason() {
 }
 
 #[test]
-fn news_is_asked_about_at_once_and_not_answered_by_an_older_question() {
+fn the_agents_death_is_asked_about_at_once_and_not_answered_by_an_older_question() {
     let mut poll = poll(&["a"]);
     exchange(&mut poll, at(0), |nonce| Reply::Answer(yes(nonce, 1)));
-    poll.ask_at_once(at(50));
+    poll.agent_died(at(50));
     let question = poll.due(at(50)).expect("no pause");
-    poll.ask_at_once(at(60));
+    poll.agent_died(at(60));
     assert_eq!(poll.due(at(60)), None, "still one at a time");
     poll.heard(at(70), &Reply::Answer(yes(question.nonce, 1)), at(60_000));
     assert!(poll.due(at(70)).is_some(), "the answer on its way was older than the news");
     poll.heard(at(80), &useless(0), at(60_000));
-    assert_eq!(poll.due(at(80)), None, "then the pauses are the usual ones");
+    assert_eq!(poll.due(at(80)), None, "then there are pauses again");
+}
+
+/// The first answer may come from a coordinator that has not noticed the death yet.
+#[test]
+fn a_container_without_its_agent_asks_often() {
+    let mut poll = poll(&["a"]);
+    poll.agent_died(at(0));
+    exchange(&mut poll, at(0), |nonce| Reply::Answer(yes(nonce, 1)));
+    assert_eq!(poll.next_at(), Some(at(200)), "a yes says 1,200");
+    let sooner = ValidityAnswer { next_poll_ms: Some(70), ..yes(0, 1) };
+    exchange(&mut poll, at(200), |nonce| {
+        Reply::Answer(ValidityAnswer { nonce: Some(nonce), ..sooner.clone() })
+    });
+    assert_eq!(poll.next_at(), Some(at(270)));
+    exchange(&mut poll, at(270), useless);
+    let next = poll.next_at().unwrap();
+    assert!(next <= at(470), "nor does it wait long when nobody knows: {next:?}");
+    exchange(&mut poll, next, useless);
+    assert_eq!(poll.next_at(), Some(next.plus(200)));
 }
 
 #[test]

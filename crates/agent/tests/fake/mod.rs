@@ -32,6 +32,7 @@ pub async fn soon<T>(what: &str, wait: impl Future<Output = T>) -> T {
 pub async fn until(what: &str, condition: impl Fn() -> bool) {
     let poll = async {
         while !condition() {
+            // The one loop that polls: nobody announces what it waits for.
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };

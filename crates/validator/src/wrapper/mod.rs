@@ -229,8 +229,7 @@ impl Wrapper {
                 self.agent = None;
                 let action = self.ladder.agent_gone();
                 self.act(action);
-                // Its member may be lost, and then this container is no longer valid.
-                self.poll.ask_at_once(now);
+                self.poll.agent_died(now);
             }
             Event::Reply(reply) => self.hear(now, &reply),
         }
