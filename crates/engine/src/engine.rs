@@ -76,6 +76,7 @@ pub struct MemberView {
 pub struct Engine {
     pub(crate) settings: Settings,
     pub(crate) nonce: TermNonce,
+    pub(crate) began: Timestamp,
     pub(crate) jobs_made: u64,
     pub(crate) seq: MemberEventSeq,
     /// The newest member events, for jobs that lag.

@@ -10,12 +10,12 @@ use std::collections::BTreeMap;
 use steadfast_ledger::Expired;
 use steadfast_model::{
     JobId, LeaveClassification, LossCause, MemberEventSeq, MemberUuid, PipelineId, PipelineStatus,
-    TaskGroupId, TaskGroupStatus,
+    TaskGroupId, TaskGroupStatus, Timestamp,
 };
 
 use crate::containers::Answer;
 use crate::draft::Draft;
-use crate::engine::Engine;
+use crate::engine::{Engine, Job};
 use crate::records::{FailureKind, MemberEvent};
 use crate::step::MemberWrite;
 
@@ -121,25 +121,37 @@ impl Engine {
         for pipeline in &stake.waiting {
             self.advance(id, *pipeline, d);
         }
-        self.watch_expiry(id);
+        self.watch_expiry(id, d.now);
     }
 
     /// Sets the alarm for the parking of an episode that may never be deployed.
-    pub(crate) fn watch_expiry(&mut self, id: JobId) {
-        let ttl_ms = self.settings.pending_incident_ttl_ms;
+    pub(crate) fn watch_expiry(&mut self, id: JobId, now: Timestamp) {
         let Some(job) = self.jobs.get(&id) else { return };
-        let expires = job.ledger.kept().and_then(|ledger| ledger.expires(ttl_ms));
+        let expires = self.expires(job, now);
         if let (Some(at), Some(first)) = (expires, job.record.pipelines.first()) {
             let first = first.id;
             self.alarm(at, id, first);
         }
     }
 
+    /// When the job's episode is to be parked. Instants of an earlier term say nothing in this one: what
+    /// was pending then has its full time from the takeover on.
+    fn expires(&self, job: &Job, now: Timestamp) -> Option<Timestamp> {
+        let since = job.ledger.kept()?.pending_since()?;
+        let of_this_term = (self.began..=now).contains(&since);
+        let since = if of_this_term { since } else { self.began };
+        Some(since + self.settings.pending_incident_ttl_ms)
+    }
+
     /// Parks the job's episode if its time has come.
     pub(crate) fn park_expired(&mut self, id: JobId, d: &mut Draft) {
-        let ttl_ms = self.settings.pending_incident_ttl_ms;
+        let expires = self.jobs.get(&id).and_then(|job| self.expires(job, d.now));
+        if expires.is_none_or(|at| at > d.now) {
+            return;
+        }
+        self.catch_up(id, d);
         let ledger = self.jobs.get_mut(&id).and_then(|job| job.ledger.kept_mut());
-        if let Some(Expired::Parked(_)) = ledger.map(|ledger| ledger.expire(d.now, ttl_ms)) {
+        if let Some(Expired::Parked(_)) = ledger.map(|ledger| ledger.expire(d.now)) {
             d.job(id);
         }
     }

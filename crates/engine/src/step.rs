@@ -2,7 +2,7 @@
 //!
 //! 1. `freeze`: the validity index answers "unknown" for these from now on;
 //! 2. commit `member_event`, `members` and each job's `writes`;
-//! 3. `index` changes of each job and of the step; what the index was last asked comes back as
+//! 3. `index` changes of the step, then those of each job; what the index was last asked comes back as
 //!    [`crate::Input::LastAnswers`];
 //! 4. `effects` of each job and of the step;
 //! 5. publish the snapshot.

@@ -29,6 +29,7 @@ impl Engine {
         let mut engine = Self {
             settings,
             nonce,
+            began: now,
             jobs_made: 0,
             seq: member_event_seq,
             processed,
@@ -87,7 +88,7 @@ impl Engine {
         let jobs: Vec<JobId> = self.jobs.keys().copied().collect();
         for id in jobs.iter().copied() {
             self.reconcile_ledger(id, d);
-            self.watch_expiry(id);
+            self.watch_expiry(id, d.now);
         }
         self.finish_walks(self.processed, d);
         for id in jobs.iter().copied() {

@@ -254,10 +254,10 @@ impl Episode {
         self.status == EpisodeStatus::Expired
     }
 
-    /// When it is to be parked: it is active and nothing of it has been deployed.
-    pub(crate) fn expires(&self, ttl_ms: u64) -> Option<Timestamp> {
+    /// Since when it has been active, if nothing of it has been deployed.
+    pub(crate) fn pending_since(&self) -> Option<Timestamp> {
         let pending = self.status == EpisodeStatus::Active && self.generation == 0;
-        pending.then(|| self.marks.reopened.unwrap_or(self.marks.declared) + ttl_ms)
+        pending.then(|| self.marks.reopened.unwrap_or(self.marks.declared))
     }
 
     pub(crate) fn park(&mut self, now: Timestamp) {

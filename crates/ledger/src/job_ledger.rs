@@ -308,13 +308,13 @@ impl JobLedger {
         Recovered::Episode(number)
     }
 
-    /// Parks the active episode when nothing of it was deployed within `ttl_ms`
-    /// (`engine.dirty-task.pending-incident-ttl`): it is shown as expired and is no longer active. Its
+    /// Parks the active episode if nothing of it has been deployed. The caller knows when its time is over
+    /// (`engine.dirty-task.pending-incident-ttl`; see [`JobLedger::pending_since`]). It is shown as expired and is no longer active. Its
     /// bindings are kept, so a confirmation of one of its attempts, or a new loss, reopens it under the
     /// same id: nothing is lost and nothing doubled.
-    pub fn expire(&mut self, now: Timestamp, ttl_ms: u64) -> Expired {
+    pub fn expire(&mut self, now: Timestamp) -> Expired {
         match self.open.as_mut() {
-            Some(episode) if episode.expires(ttl_ms).is_some_and(|at| at <= now) => {
+            Some(episode) if episode.pending_since().is_some() => {
                 episode.park(now);
                 let number = episode.number;
                 self.touch();
@@ -324,9 +324,9 @@ impl JobLedger {
         }
     }
 
-    /// When [`JobLedger::expire`] has something to do, as things stand.
-    pub fn expires(&self, ttl_ms: u64) -> Option<Timestamp> {
-        self.open.as_ref()?.expires(ttl_ms)
+    /// Since when an episode has been active without a deployment, if one is.
+    pub fn pending_since(&self) -> Option<Timestamp> {
+        self.open.as_ref()?.pending_since()
     }
 
     /// Closes the open episode because the job can no longer restore, or ended. Counts stay.

@@ -515,16 +515,15 @@ fn a_skipped_revision_never_goes_back() {
 }
 
 #[test]
-fn an_episode_that_is_never_deployed_is_parked_after_its_ttl_and_not_before() {
+fn an_episode_that_is_never_deployed_can_be_parked_once() {
     let mut ledger = ledger(1);
     assert_eq!(lose(&mut ledger, &loss(1), &[1]), MemberLost::Opened(episode(1)));
-    let declared = loss(1).declared;
-    assert_eq!(ledger.expires(TTL_MS), Some(declared + TTL_MS));
-    assert_eq!(ledger.expire(declared + (TTL_MS - 1), TTL_MS), Expired::Nothing);
-    assert_eq!(ledger.expire(declared + TTL_MS, TTL_MS), Expired::Parked(episode(1)));
+    assert_eq!(ledger.pending_since(), Some(loss(1).declared));
+    assert_eq!(ledger.expire(at(9_000)), Expired::Parked(episode(1)));
     assert!(ledger.active().is_none(), "it is no longer active");
     assert_eq!(ledger.parked().unwrap().status, EpisodeStatus::Expired);
-    assert_eq!(ledger.expire(declared + 2 * TTL_MS, TTL_MS), Expired::Nothing, "once");
+    assert_eq!(ledger.pending_since(), None);
+    assert_eq!(ledger.expire(at(9_001)), Expired::Nothing, "once");
     assert_eq!(ledger.recovery_attempt_count(), 0);
 }
 
@@ -534,8 +533,8 @@ fn a_deployed_episode_never_expires() {
     let _ = lose(&mut ledger, &loss(1), &[1]);
     let attempt = ledger.prepare(pipeline(1)).unwrap();
     let _ = ledger.confirm(attempt, at(10), at(10));
-    assert_eq!(ledger.expires(TTL_MS), None);
-    assert_eq!(ledger.expire(at(10) + 10 * TTL_MS, TTL_MS), Expired::Nothing);
+    assert_eq!(ledger.pending_since(), None);
+    assert_eq!(ledger.expire(at(9_000)), Expired::Nothing);
 }
 
 #[test]
@@ -544,7 +543,7 @@ fn a_late_confirmation_reopens_a_parked_episode_and_is_counted_once() {
     let _ = lose(&mut ledger, &loss(1), &[1]);
     let attempt = ledger.prepare(pipeline(1)).unwrap();
     let late = loss(1).declared + TTL_MS;
-    let _ = ledger.expire(late, TTL_MS);
+    let _ = ledger.expire(late);
     assert_eq!(ledger.prepare(pipeline(1)), Some(attempt), "its binding is kept");
     let counted = Confirmed::Counted { total: 1, dirty_now: false };
     assert_eq!(ledger.confirm(attempt, late + 1, late + 1), counted);
@@ -559,11 +558,11 @@ fn a_new_loss_reopens_a_parked_episode_for_another_ttl() {
     let mut ledger = ledger(2);
     let _ = lose(&mut ledger, &loss(1), &[1]);
     let late = loss(1).declared + TTL_MS;
-    let _ = ledger.expire(late, TTL_MS);
+    let _ = ledger.expire(late);
     let again = Loss { declared: late + 5, ..loss(2) };
     assert_eq!(lose(&mut ledger, &again, &[2]), MemberLost::Reopened(episode(1)));
     assert_eq!((ledger.episode_count(), ledger.incident_count()), (1, 2));
-    assert_eq!(ledger.expires(TTL_MS), Some(late + 5 + TTL_MS));
+    assert_eq!(ledger.pending_since(), Some(late + 5));
     assert_eq!(ledger.active().unwrap().open_pipelines().count(), 2);
 }
 
@@ -572,7 +571,7 @@ fn a_parked_episode_is_aborted_with_its_job() {
     let mut ledger = ledger(2);
     let _ = lose(&mut ledger, &loss(1), &[1]);
     let late = loss(1).declared + TTL_MS;
-    let _ = ledger.expire(late, TTL_MS);
+    let _ = ledger.expire(late);
     assert_eq!(ledger.abort("cancelled", late + 1), Aborted::Episode(episode(1)));
     assert_eq!(ledger.history().iter().count(), 1);
     assert!(ledger.parked().is_none());

@@ -80,6 +80,7 @@ impl World {
         let not_applied = faulty && rng.chance(odds.not_applied);
         let unknown = faulty && rng.chance(odds.unknown);
         let dies = faulty && rng.chance(odds.dies_after_commit);
+        let torn = faulty && rng.chance(odds.torn_loss);
         if not_applied {
             // The same again, and nothing thaws meanwhile.
             let again_ms = rng.between(20, 800);
@@ -92,6 +93,12 @@ impl World {
             return;
         }
         let Some(batch) = self.coordinator.in_flight.take() else { return };
+        if torn && let Some(torn) = torn_loss(&batch, rng) {
+            self.apply(torn);
+            self.trace.note(self.now, || "the coordinator dies in the middle of a loss".to_owned());
+            self.coordinator_dies();
+            return;
+        }
         let batch = self.apply(batch);
         let effects: usize = batch.steps.iter().map(|(_, step)| effects_of(step)).sum();
         if dies {
@@ -116,12 +123,12 @@ impl World {
         let refused = batch.refused.iter().copied().filter(|job| batch.has_ledger_of(*job));
         batch.refused = refused.collect();
         self.refused.extend(&batch.refused);
-        let mut left_out = batch.refused.clone();
-        if self.mutated(Mutation::LedgerApart) {
-            left_out.extend(self.durable.ledgers.keys());
-        }
+        let apart: Vec<JobId> = match self.mutated(Mutation::LedgerApart) {
+            true => self.durable.ledgers.keys().copied().collect(),
+            false => Vec::new(),
+        };
         let steps = batch.steps.iter().map(|(_, step)| step);
-        let committed = self.durable.commit(steps, &left_out);
+        let committed = self.durable.commit(steps, &batch.refused, &apart);
         self.checks.store(committed);
         self.observe(&batch);
         batch
@@ -132,6 +139,17 @@ impl World {
             self.checks.committed(self.now, input, step);
         }
     }
+}
+
+/// What is durable of a member's loss whose transactions were split between jobs when the coordinator
+/// died: the journal's entry, the table of members and some of the jobs.
+fn torn_loss(batch: &Batch, rng: &mut Rng) -> Option<Batch> {
+    let [(Input::Deadline, step)] = batch.steps.as_slice() else { return None };
+    step.member_event.as_ref()?;
+    let mut step = step.clone();
+    step.jobs.truncate(usize::try_from(rng.between(0, step.jobs.len() as u64)).unwrap_or(0));
+    step.processed = None;
+    Some(Batch { steps: vec![(Input::Deadline, step)], refused: batch.refused.clone() })
 }
 
 fn effects_of(step: &Step) -> usize {

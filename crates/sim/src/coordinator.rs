@@ -219,7 +219,8 @@ impl World {
             }
         }
         for job in batch.refused.iter().rev() {
-            self.coordinator.inbox.push_front(Input::LedgerRefused { job: *job });
+            let durable = self.durable.ledgers.get(job).cloned();
+            self.coordinator.inbox.push_front(Input::LedgerRefused { job: *job, durable });
         }
         if !matches!(self.coordinator.inbox.front(), Some(Input::LedgerRefused { .. })) {
             self.look_at_view();
@@ -270,6 +271,7 @@ impl World {
             self.checks.view(&View {
                 engine,
                 durable: &self.durable,
+                ttl_ms: self.plan.settings.pending_incident_ttl_ms,
                 refused: &self.refused,
                 stopped: &self.stopped,
                 submitted: &self.submitted,
