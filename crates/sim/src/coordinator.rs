@@ -200,7 +200,7 @@ impl World {
         let mut answers = Vec::new();
         for (_, step) in &batch.steps {
             let jobs = step.jobs.iter().flat_map(|job| &job.index);
-            for change in jobs.chain(&step.index) {
+            for change in step.index.iter().chain(jobs) {
                 answers.extend(self.coordinator.index.change(change));
             }
         }
