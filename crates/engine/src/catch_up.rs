@@ -38,9 +38,8 @@ impl Engine {
         // What is written next must not be taken for what was refused. It is not written at once: a store
         // that goes on refusing would be asked all the time.
         ledger.skip_to_revision(refused.next());
-        if let Some(first) = job.record.pipelines.first().filter(|_| replayable.is_some()) {
-            let first = first.id;
-            self.alarm(d.now + TRY_AGAIN_MS, id, first);
+        if replayable.is_some() {
+            self.ledger_alarm(d.now + TRY_AGAIN_MS, id);
         }
     }
 

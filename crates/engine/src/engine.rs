@@ -91,6 +91,8 @@ pub struct Engine {
     /// Whether slots came free, or a pipeline became ready, since the last placement.
     pub(crate) place_again: bool,
     pub(crate) alarms: BTreeMap<Timestamp, BTreeSet<(JobId, PipelineId)>>,
+    /// Kept apart from the pipelines' alarms: a ledger's time must move no pipeline.
+    pub(crate) ledger_alarms: BTreeMap<Timestamp, BTreeSet<JobId>>,
     pub(crate) finished: BTreeSet<(Timestamp, JobId)>,
     pub(crate) counters: Counters,
 }
@@ -130,7 +132,8 @@ impl Engine {
     /// When the engine wants to be stepped with [`Input::Deadline`] at the latest.
     pub fn next_deadline(&self) -> Option<Timestamp> {
         let alarm = self.alarms.keys().next().copied();
-        [alarm, self.members.next_deadline()].into_iter().flatten().min()
+        let ledger_alarm = self.ledger_alarms.keys().next().copied();
+        [alarm, ledger_alarm, self.members.next_deadline()].into_iter().flatten().min()
     }
 
     /// Whatever the input was, what time has brought about is seen to in the same step. One member is
@@ -152,8 +155,16 @@ impl Engine {
                 break;
             }
             for (job, pipeline) in entry.remove() {
-                self.park_expired(job, d);
                 self.advance(job, pipeline, d);
+            }
+        }
+        while let Some(entry) = self.ledger_alarms.first_entry() {
+            if *entry.key() > d.now {
+                break;
+            }
+            for job in entry.remove() {
+                self.catch_up(job, d);
+                self.park_expired(job, d);
             }
         }
     }
@@ -161,6 +172,11 @@ impl Engine {
     /// Asks for [`Engine::advance`] of a pipeline at a moment.
     pub(crate) fn alarm(&mut self, at: Timestamp, job: JobId, pipeline: PipelineId) {
         self.alarms.entry(at).or_default().insert((job, pipeline));
+    }
+
+    /// Asks for a look at a job's ledger at a moment.
+    pub(crate) fn ledger_alarm(&mut self, at: Timestamp, job: JobId) {
+        self.ledger_alarms.entry(at).or_default().insert(job);
     }
 
     fn conclude(&mut self, mut draft: Draft) -> Step {

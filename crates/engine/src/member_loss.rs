@@ -127,10 +127,8 @@ impl Engine {
     /// Sets the alarm for the parking of an episode that may never be deployed.
     pub(crate) fn watch_expiry(&mut self, id: JobId, now: Timestamp) {
         let Some(job) = self.jobs.get(&id) else { return };
-        let expires = self.expires(job, now);
-        if let (Some(at), Some(first)) = (expires, job.record.pipelines.first()) {
-            let first = first.id;
-            self.alarm(at, id, first);
+        if let Some(at) = self.expires(job, now) {
+            self.ledger_alarm(at, id);
         }
     }
 
@@ -149,7 +147,6 @@ impl Engine {
         if expires.is_none_or(|at| at > d.now) {
             return;
         }
-        self.catch_up(id, d);
         let ledger = self.jobs.get_mut(&id).and_then(|job| job.ledger.kept_mut());
         if let Some(Expired::Parked(_)) = ledger.map(|ledger| ledger.expire(d.now)) {
             d.job(id);

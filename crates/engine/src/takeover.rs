@@ -40,6 +40,7 @@ impl Engine {
             ready: BTreeSet::new(),
             place_again: true,
             alarms: BTreeMap::new(),
+            ledger_alarms: BTreeMap::new(),
             finished: finished.into_iter().map(|(job, at)| (at, job)).collect(),
             counters: Counters::default(),
         };

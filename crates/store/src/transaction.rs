@@ -52,6 +52,13 @@ pub(crate) fn lead(
 ) -> Result<Head, StoreError> {
     let last = head(rows)?;
     let head = Head { epoch: last.epoch.next(), n: last.n + 1, commit_id };
+    if record::<ProcessedRecord>(rows, keys::PROCESSED)?.is_none() {
+        // Format 1 took each event to all jobs in one transaction. From here on a record that lags says
+        // that a walk was not finished, so it must be there before the first event.
+        let cluster = record::<ClusterRecord>(rows, keys::CLUSTER)?.unwrap_or_default();
+        let member_event_seq = cluster.member_event_seq;
+        put_record(rows, keys::PROCESSED, &ProcessedRecord { member_event_seq })?;
+    }
     put_record(rows, keys::LEADER, me)?;
     put_record(rows, keys::HEAD, &head)?;
     Ok(head)
