@@ -29,6 +29,7 @@ pub(super) const ALL: &[Case] = cases![
     a_job_that_ends_takes_all_of_its_running_state_with_it,
     the_history_is_listed_newest_first_page_by_page,
     a_job_that_ends_and_is_forgotten_at_once_leaves_nothing,
+    an_event_that_was_not_taken_to_every_job_is_seen_by_the_next_leader,
     the_journal_keeps_the_newest_events,
     a_large_batch_is_one_transaction,
     checkpoints_and_commits_do_not_disturb_each_other,
@@ -105,6 +106,7 @@ async fn what_was_put_is_loaded_also_after_reopening(place: Arc<dyn Place>) {
         put_ledger(12),
         put_token(12, 1, 2),
         put_job(3),
+        Op::PutProcessed(MemberEventSeq::new(1)),
     ];
     let first = store.load().await.expect("it loads").rev;
     let rev = term.commit(ops).await.expect("it commits");
@@ -300,6 +302,22 @@ async fn a_job_that_ends_and_is_forgotten_at_once_leaves_nothing(place: Arc<dyn 
     term.commit(ops).await.expect("it commits");
     assert_eq!(load(&store).await, Snapshot::default());
     assert_eq!(store.history(JobId::new(1)).await, Ok(None));
+}
+
+async fn an_event_that_was_not_taken_to_every_job_is_seen_by_the_next_leader(
+    place: Arc<dyn Place>,
+) {
+    let store = place.open().await;
+    let mut term = lead(&store).await;
+    term.commit(vec![Op::PutMemberEvent(samples::event(1))]).await.expect("it commits");
+    let reached = |snapshot: Snapshot| (snapshot.member_event_seq.get(), snapshot.processed.get());
+    assert_eq!(reached(load(&store).await), (1, 0), "the very first event, too");
+    term.commit(vec![Op::PutProcessed(MemberEventSeq::new(1))]).await.expect("it commits");
+    term.commit(vec![Op::PutMemberEvent(samples::event(2))]).await.expect("it commits");
+    drop((term, store));
+    let store = place.open().await;
+    let _term = lead(&store).await;
+    assert_eq!(reached(load(&store).await), (2, 1));
 }
 
 async fn the_journal_keeps_the_newest_events(place: Arc<dyn Place>) {
