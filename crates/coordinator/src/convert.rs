@@ -102,6 +102,7 @@ pub(crate) fn job_info(
         counts,
         dirty_since: _,
         ledger_revision: _,
+        owed_since: _,
         pipelines,
     } = job;
     api::JobInfo {
@@ -160,6 +161,7 @@ fn pipeline_info(
         budget_used: _,
         not_before,
         recovery: _,
+        losses: _,
         fenced: _,
         running_since: _,
         failures: _,
@@ -265,7 +267,7 @@ pub(crate) fn member_info(view: &MemberView) -> api::MemberInfo {
 }
 
 pub(crate) fn recovery_episodes(job: JobId, ledger: &JobLedger) -> api::RecoveryEpisodes {
-    let episodes = ledger.history().iter().chain(ledger.active());
+    let episodes = ledger.history().iter().chain(ledger.active()).chain(ledger.parked());
     api::RecoveryEpisodes {
         episodes: episodes.map(|episode| episode_info(job, episode)).collect(),
         dropped_episodes: ledger.history().dropped(),
@@ -288,6 +290,7 @@ fn episode_info(job: JobId, episode: &Episode) -> api::EpisodeInfo {
             EpisodeStatus::Active => api::EpisodeStatus::Active,
             EpisodeStatus::Completed => api::EpisodeStatus::Completed,
             EpisodeStatus::Aborted => api::EpisodeStatus::Aborted,
+            EpisodeStatus::Expired => api::EpisodeStatus::Expired,
         },
         generation: episode.generation,
         start_time: episode.marks.declared.into(),
@@ -315,7 +318,7 @@ fn attempt_info(job: JobId, attempt: &Attempt) -> api::AttemptInfo {
 }
 
 fn latencies(marks: Marks) -> api::Latencies {
-    let Marks { last_seen, declared, fenced, deployed, recovered } = marks;
+    let Marks { last_seen, declared, reopened: _, fenced, deployed, recovered } = marks;
     let since = |at: Timestamp| at.millis_since(last_seen);
     api::Latencies {
         detected: Some(since(declared)),

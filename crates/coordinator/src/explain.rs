@@ -61,7 +61,8 @@ impl Story<'_> {
     fn ledger(&mut self, ledger: &JobLedger) {
         let mut total = 0;
         let dropped = ledger.history().dropped();
-        for (at, episode) in ledger.history().iter().chain(ledger.active()).enumerate() {
+        let kept = ledger.history().iter().chain(ledger.active()).chain(ledger.parked());
+        for (at, episode) in kept.enumerate() {
             self.episode(episode, ledger, &mut total, dropped == 0);
             if at == 0 && dropped > 0 {
                 let text = format!("{dropped} further episodes are no longer kept");
@@ -103,6 +104,10 @@ impl Story<'_> {
                     format!("episode {number} was aborted: {why}")
                 }
                 (EpisodeStatus::Aborted, None) => format!("episode {number} was aborted"),
+                (EpisodeStatus::Expired, _) => format!(
+                    "episode {number} expired before anything was deployed: it is parked, and goes on \
+                     under its id with the next deployment or loss"
+                ),
                 _ => format!("episode {number} is complete: every affected pipeline runs again"),
             };
             self.say(at, Some(episode), text);

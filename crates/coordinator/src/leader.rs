@@ -16,7 +16,7 @@ use tokio::sync::{mpsc, watch};
 use tracing::{error, info, warn};
 
 use crate::clock::Clock;
-use crate::commit::{self, Committed};
+use crate::commit::{self, Refused};
 use crate::launch::Announcement;
 use crate::secrets::Secrets;
 use crate::shared::{INBOX, Shared, Term};
@@ -130,6 +130,7 @@ fn first_view(
         finished,
         members: Arc::new(engine.member_views().collect()),
         counters: engine.counters(),
+        self_suspicion: engine.self_suspicion(),
     }
 }
 
@@ -207,13 +208,13 @@ impl Leader {
         for execution in steps.iter().flat_map(|step| &step.freeze) {
             index.freeze(*execution);
         }
-        match commit::commit(self.term.as_mut(), &steps).await {
-            Ok(Committed { refused_ledgers }) => {
-                let refused = refused_ledgers.into_iter();
-                self.returned.extend(refused.map(|job| Input::LedgerRefused { job }));
-            }
-            Err(why) => return Err(why),
-        }
+        // What readers see is what is durable.
+        let before = self.view.borrow().jobs.clone();
+        let durable = |job| before.get(&job).and_then(|job| job.ledger.clone());
+        let refused = commit::commit(self.term.as_mut(), &steps, &durable).await?;
+        self.returned.extend(
+            refused.keys().map(|job| Input::LedgerRefused { job: *job, durable: durable(*job) }),
+        );
         let mut answers = Vec::new();
         for step in &steps {
             let of_jobs = step.jobs.iter().flat_map(|job| &job.index);
@@ -223,7 +224,7 @@ impl Leader {
         if !answers.is_empty() {
             self.returned.push_back(Input::LastAnswers(answers));
         }
-        self.publish(&steps);
+        self.publish(&steps, &refused);
         self.perform(steps);
         Ok(())
     }
@@ -250,13 +251,14 @@ impl Leader {
 
     /// Readers see what is durable. It is published before the answers go out, so that whoever was
     /// answered finds what it asked for.
-    fn publish(&self, steps: &[Step]) {
+    fn publish(&self, steps: &[Step], refused: &Refused) {
         self.view.send_modify(|view| {
             for step in steps {
-                view.apply(step);
+                view.apply(step, refused);
             }
             view.watermarks = self.engine.watermarks();
             view.counters = self.engine.counters();
+            view.self_suspicion = self.engine.self_suspicion();
             view.members = Arc::new(self.engine.member_views().collect());
         });
     }

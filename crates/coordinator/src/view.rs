@@ -6,10 +6,12 @@ use std::sync::Arc;
 
 use imbl::OrdMap;
 use steadfast_engine::records::JobRecord;
-use steadfast_engine::{Counters, MemberView, Step};
+use steadfast_engine::{Counters, MemberView, SelfSuspicion, Step};
 use steadfast_ledger::{Evaluation, JobLedger, Watermarks, evaluate};
 use steadfast_model::{Epoch, JobId, Timestamp};
 use steadfast_store::HistorySummary;
+
+use crate::commit::Refused;
 
 /// One job that has not ended.
 #[derive(Clone)]
@@ -20,6 +22,7 @@ pub(crate) struct JobView {
 
 impl JobView {
     pub fn evaluation(&self, watermarks: Watermarks) -> Evaluation {
+        let watermarks = Watermarks { owes: self.record.owed_since.is_some(), ..watermarks };
         evaluate(
             self.record.spec.tracking_threshold(),
             self.record.dirty_since.is_some(),
@@ -42,11 +45,12 @@ pub(crate) struct View {
     pub finished: Finished,
     pub members: Arc<Vec<MemberView>>,
     pub counters: Counters,
+    pub self_suspicion: Option<SelfSuspicion>,
 }
 
 impl View {
-    /// Takes in what a step has made durable.
-    pub fn apply(&mut self, step: &Step) {
+    /// Takes in what a step has made durable; ledgers that were refused are not.
+    pub fn apply(&mut self, step: &Step, refused: &Refused) {
         for job in &step.jobs {
             if let Some(ended) = &job.writes.ended {
                 self.jobs.remove(&job.job);
@@ -55,8 +59,10 @@ impl View {
                 continue;
             }
             let before = self.jobs.get(&job.job);
-            let record = job.writes.record.clone().or_else(|| before.map(|job| job.record.clone()));
-            let ledger = job.writes.ledger.clone();
+            let left_out = refused.get(&job.job);
+            let record = left_out.cloned().flatten().or_else(|| job.writes.record.clone());
+            let record = record.or_else(|| before.map(|job| job.record.clone()));
+            let ledger = job.writes.ledger.clone().filter(|_| left_out.is_none());
             let ledger = ledger.or_else(|| before.and_then(|job| job.ledger.clone()));
             if let Some(record) = record {
                 self.jobs.insert(job.job, JobView { record, ledger });

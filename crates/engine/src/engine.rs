@@ -1,6 +1,6 @@
 //! The engine's state and the one way to change it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use steadfast_ledger::{JobLedger, Watermarks, evaluate};
@@ -12,9 +12,10 @@ use crate::containers::Containers;
 use crate::draft::Draft;
 use crate::input::Input;
 use crate::membership::Members;
-use crate::records::{HistoryRecord, JobRecord, MemberRecord};
+use crate::records::{HistoryRecord, JobRecord, MemberEvent, MemberRecord};
 use crate::settings::Settings;
 use crate::step::{JobStep, JobWrites, MemberWrite, Step};
+use crate::suspicion::SelfSuspicion;
 
 /// One job in memory.
 #[derive(Clone, Debug)]
@@ -75,8 +76,13 @@ pub struct MemberView {
 pub struct Engine {
     pub(crate) settings: Settings,
     pub(crate) nonce: TermNonce,
+    pub(crate) began: Timestamp,
     pub(crate) jobs_made: u64,
     pub(crate) seq: MemberEventSeq,
+    /// The newest member events, for jobs that lag.
+    pub(crate) journal: VecDeque<MemberEvent>,
+    /// The event up to which every job had been processed when the term began.
+    pub(crate) processed: MemberEventSeq,
     pub(crate) jobs: BTreeMap<JobId, Job>,
     pub(crate) members: Members,
     pub(crate) containers: Containers,
@@ -85,6 +91,8 @@ pub struct Engine {
     /// Whether slots came free, or a pipeline became ready, since the last placement.
     pub(crate) place_again: bool,
     pub(crate) alarms: BTreeMap<Timestamp, BTreeSet<(JobId, PipelineId)>>,
+    /// Kept apart from the pipelines' alarms: a ledger's time must move no pipeline.
+    pub(crate) ledger_alarms: BTreeMap<Timestamp, BTreeSet<JobId>>,
     pub(crate) finished: BTreeSet<(Timestamp, JobId)>,
     pub(crate) counters: Counters,
 }
@@ -112,7 +120,9 @@ impl Engine {
                 self.container_event(execution, event, reporter, d);
             }
             Input::LastAnswers(answers) => self.last_answers(&answers, d),
-            Input::LedgerRefused { job } => self.ledger_refused(job, d),
+            Input::LedgerRefused { job, durable } => {
+                self.ledger_refused(job, durable.as_deref(), d);
+            }
         }
         self.look_at_the_clock(d);
         self.place_ready(d);
@@ -122,12 +132,14 @@ impl Engine {
     /// When the engine wants to be stepped with [`Input::Deadline`] at the latest.
     pub fn next_deadline(&self) -> Option<Timestamp> {
         let alarm = self.alarms.keys().next().copied();
-        [alarm, self.members.next_deadline()].into_iter().flatten().min()
+        let ledger_alarm = self.ledger_alarms.keys().next().copied();
+        [alarm, ledger_alarm, self.members.next_deadline()].into_iter().flatten().min()
     }
 
     /// Whatever the input was, what time has brought about is seen to in the same step. One member is
     /// declared lost a step; where more are due, `next_deadline` lies in the past.
     fn look_at_the_clock(&mut self, d: &mut Draft) {
+        self.members.suspect_self(d.now);
         if d.step.member_event.is_none()
             && let Some(due) = self.members.due()
         {
@@ -146,11 +158,25 @@ impl Engine {
                 self.advance(job, pipeline, d);
             }
         }
+        while let Some(entry) = self.ledger_alarms.first_entry() {
+            if *entry.key() > d.now {
+                break;
+            }
+            for job in entry.remove() {
+                self.catch_up(job, d);
+                self.park_expired(job, d);
+            }
+        }
     }
 
     /// Asks for [`Engine::advance`] of a pipeline at a moment.
     pub(crate) fn alarm(&mut self, at: Timestamp, job: JobId, pipeline: PipelineId) {
         self.alarms.entry(at).or_default().insert((job, pipeline));
+    }
+
+    /// Asks for a look at a job's ledger at a moment.
+    pub(crate) fn ledger_alarm(&mut self, at: Timestamp, job: JobId) {
+        self.ledger_alarms.entry(at).or_default().insert(job);
     }
 
     fn conclude(&mut self, mut draft: Draft) -> Step {
@@ -194,7 +220,7 @@ impl Engine {
             job.record.spec.tracking_threshold(),
             job.record.dirty_since.is_some(),
             job.ledger.kept(),
-            self.watermarks(),
+            Watermarks { owes: job.record.owed_since.is_some(), ..self.watermarks() },
         );
         let finished = job.record.finished.unwrap_or(d.now);
         let ledger = job.ledger.kept().cloned();
@@ -207,9 +233,10 @@ impl Engine {
         }
     }
 
-    /// How far the journal goes. All of a step is one transaction, so every job is processed up to it.
+    /// How far the journal goes. A step takes an event to every job that has to know of it, so a job that
+    /// owes nothing is processed up to it.
     pub fn watermarks(&self) -> Watermarks {
-        Watermarks { cluster: self.seq, processed: self.seq }
+        Watermarks { cluster: self.seq, processed: self.seq, owes: false }
     }
 
     /// Every job that has not ended, with its ledger.
@@ -225,6 +252,11 @@ impl Engine {
             used_slots: u32::try_from(member.containers.len()).unwrap_or(u32::MAX),
             last_seen: member.last_seen,
         })
+    }
+
+    /// Present while declarations of loss are held because most members went at once.
+    pub fn self_suspicion(&self) -> Option<SelfSuspicion> {
+        self.members.suspicion
     }
 
     /// Things worth a metric.

@@ -1,5 +1,8 @@
 //! Everything that can happen to the engine.
 
+use std::sync::Arc;
+
+use steadfast_ledger::JobLedger;
 use steadfast_model::{ContainerEvent, ExecutionId, JobId, JobSpec, MemberUuid, Timestamp};
 
 use crate::records::MemberRecord;
@@ -84,6 +87,8 @@ pub enum Input {
     LedgerRefused {
         /// Whose ledger.
         job: JobId,
+        /// Its last durable ledger; `None` if it never had one.
+        durable: Option<Arc<JobLedger>>,
     },
 }
 

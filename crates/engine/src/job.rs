@@ -40,6 +40,7 @@ impl Engine {
             counts: RestoreCounts::default(),
             dirty_since: None,
             ledger_revision: None,
+            owed_since: None,
         };
         record.enter(JobStatus::Pending);
         let pipelines: Vec<PipelineId> = record.pipelines.iter().map(|p| p.id).collect();
@@ -52,6 +53,7 @@ impl Engine {
 
     /// Makes the wish that a job ends durable. It wins over restore.
     pub(crate) fn stop(&mut self, ticket: Ticket, id: JobId, d: &mut Draft) {
+        self.catch_up(id, d);
         let Some(job) = self.jobs.get_mut(&id) else {
             let ended = self.finished.iter().any(|(_, finished)| *finished == id);
             d.reply(ticket, if ended { Reply::Ended } else { Reply::UnknownJob });
@@ -131,18 +133,6 @@ impl Engine {
         }
         self.archive(id, d);
     }
-
-    /// The store refused the ledger's part of a commit. The job goes on; its count is a lower bound.
-    pub(crate) fn ledger_refused(&mut self, id: JobId, d: &mut Draft) {
-        let Some(job) = self.jobs.get_mut(&id) else { return };
-        let expected = job.record.ledger_revision;
-        if let Some(ledger) = job.ledger.kept_mut() {
-            ledger.tracking_lost(steadfast_ledger::TrackingLostCause::WriteRefused, d.now);
-            // The loss itself is written with the next change of the job: written at once, a store that
-            // goes on refusing would be asked for ever.
-            ledger.skip_to_revision(expected.unwrap_or_default().next());
-        }
-    }
 }
 
 fn pipelines_of(spec: &JobSpec) -> Vec<PipelineRecord> {
@@ -157,6 +147,7 @@ fn pipelines_of(spec: &JobSpec) -> Vec<PipelineRecord> {
             budget_used: 0,
             not_before: None,
             recovery: None,
+            losses: Vec::new(),
             fenced: None,
             running_since: None,
             failures: Vec::new(),

@@ -9,6 +9,7 @@
 //! an old copy is gone.
 
 mod agents;
+mod catch_up;
 mod containers;
 mod draft;
 mod engine;
@@ -21,6 +22,7 @@ mod placement;
 pub mod records;
 mod settings;
 mod step;
+mod suspicion;
 mod takeover;
 mod transitions;
 
@@ -31,3 +33,4 @@ pub use step::{
     AgentMessage, Effect, IndexChange, IndexEntry, JobStep, JobWrites, Launch, MemberWrite, Reply,
     Step,
 };
+pub use suspicion::SelfSuspicion;

@@ -7,14 +7,15 @@
 
 use std::collections::BTreeMap;
 
+use steadfast_ledger::Expired;
 use steadfast_model::{
-    JobId, LeaveClassification, LossCause, MemberUuid, PipelineId, PipelineStatus, TaskGroupId,
-    TaskGroupStatus,
+    JobId, LeaveClassification, LossCause, MemberEventSeq, MemberUuid, PipelineId, PipelineStatus,
+    TaskGroupId, TaskGroupStatus, Timestamp,
 };
 
 use crate::containers::Answer;
 use crate::draft::Draft;
-use crate::engine::Engine;
+use crate::engine::{Engine, Job};
 use crate::records::{FailureKind, MemberEvent};
 use crate::step::MemberWrite;
 
@@ -51,8 +52,24 @@ impl Engine {
         };
         d.step.members.push(MemberWrite::Put(member.record.clone()));
         d.step.member_event = Some(event.clone());
-        for (job, stake) in self.stakes_on(uuid) {
-            self.lose_for_job(job, &stake, &event, d);
+        self.walk(&event, d);
+        // Only now: what a lagging job catches up on here lies before this event.
+        self.journal_event(event);
+    }
+
+    /// Takes the loss to every job that has something there.
+    fn walk(&mut self, event: &MemberEvent, d: &mut Draft) {
+        for (job, stake) in self.stakes_on(event.member) {
+            self.lose_for_job(job, &stake, event, d);
+        }
+        d.step.processed = Some(event.seq);
+    }
+
+    /// A coordinator died between the transactions of these losses: some jobs know of them and some do
+    /// not. Whoever does, has nothing there any more.
+    pub(crate) fn finish_walks(&mut self, processed: MemberEventSeq, d: &mut Draft) {
+        for event in self.unprocessed(processed) {
+            self.walk(&event, d);
         }
     }
 
@@ -72,6 +89,7 @@ impl Engine {
     }
 
     fn lose_for_job(&mut self, id: JobId, stake: &Stake, event: &MemberEvent, d: &mut Draft) {
+        self.catch_up(id, d);
         let Some(job) = self.jobs.get_mut(&id) else { return };
         if let Some(ledger) = job.ledger.kept_mut() {
             let affected: Vec<PipelineId> = stake.present.keys().copied().collect();
@@ -91,6 +109,7 @@ impl Engine {
             if !matches!(pipeline.status, PipelineStatus::Deploying | PipelineStatus::Running) {
                 continue;
             }
+            pipeline.losses.push(event.seq);
             for group in groups {
                 if let Some(group) = pipeline.group(*group) {
                     group.enter(TaskGroupStatus::Failing);
@@ -101,6 +120,36 @@ impl Engine {
         }
         for pipeline in &stake.waiting {
             self.advance(id, *pipeline, d);
+        }
+        self.watch_expiry(id, d.now);
+    }
+
+    /// Sets the alarm for the parking of an episode that may never be deployed.
+    pub(crate) fn watch_expiry(&mut self, id: JobId, now: Timestamp) {
+        let Some(job) = self.jobs.get(&id) else { return };
+        if let Some(at) = self.expires(job, now) {
+            self.ledger_alarm(at, id);
+        }
+    }
+
+    /// When the job's episode is to be parked. Instants of an earlier term say nothing in this one: what
+    /// was pending then has its full time from the takeover on.
+    fn expires(&self, job: &Job, now: Timestamp) -> Option<Timestamp> {
+        let since = job.ledger.kept()?.pending_since()?;
+        let of_this_term = (self.began..=now).contains(&since);
+        let since = if of_this_term { since } else { self.began };
+        Some(since + self.settings.pending_incident_ttl_ms)
+    }
+
+    /// Parks the job's episode if its time has come.
+    pub(crate) fn park_expired(&mut self, id: JobId, d: &mut Draft) {
+        let expires = self.jobs.get(&id).and_then(|job| self.expires(job, d.now));
+        if expires.is_none_or(|at| at > d.now) {
+            return;
+        }
+        let ledger = self.jobs.get_mut(&id).and_then(|job| job.ledger.kept_mut());
+        if let Some(Expired::Parked(_)) = ledger.map(|ledger| ledger.expire(d.now)) {
+            d.job(id);
         }
     }
 }

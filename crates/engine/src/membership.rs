@@ -12,6 +12,7 @@ use steadfast_model::{ExecutionId, LossCause, MemberStatus, MemberUuid, Timestam
 use crate::input::Connection;
 use crate::records::MemberRecord;
 use crate::settings::Settings;
+use crate::suspicion::SelfSuspicion;
 
 /// The engine asks to be stepped at least this often while it has members.
 const TICK_MS: u64 = 500;
@@ -65,6 +66,19 @@ pub(crate) struct Member {
     pub held: bool,
 }
 
+/// How a member that was heard in this term stands.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Trouble {
+    /// Since when it was not heard, or is away; on the listening clock.
+    pub since_ms: u64,
+    /// Whether it is still connected.
+    pub silent: bool,
+    /// Whether it is away, or silent for long enough to be suspected.
+    pub suspected: bool,
+    /// Whether its time has come.
+    pub is_due: bool,
+}
+
 /// A member whose time has come.
 pub(crate) struct Due {
     pub member: MemberUuid,
@@ -103,6 +117,8 @@ pub(crate) struct Members {
     grace_ms: u64,
     lost_listed_ms: u64,
     table: BTreeMap<MemberUuid, Member>,
+    pub(crate) suspects_self: bool,
+    pub(crate) suspicion: Option<SelfSuspicion>,
 }
 
 impl Members {
@@ -133,6 +149,8 @@ impl Members {
             grace_ms: settings.reconnect_grace_ms,
             lost_listed_ms: settings.lost_listed_ms,
             table,
+            suspects_self: settings.suspect_self,
+            suspicion: None,
         }
     }
 
@@ -208,8 +226,36 @@ impl Members {
         self.table.remove(&member);
     }
 
-    /// The first member whose time has come, if any.
+    /// Milliseconds of listening since the term began.
+    pub(crate) fn listened_ms(&self) -> u64 {
+        self.clock.listened_ms
+    }
+
+    pub(crate) fn timeout_ms(&self) -> u64 {
+        self.timeout_ms
+    }
+
+    /// Every present member that was heard in this term. Who never came back after a takeover cannot have
+    /// gone in it.
+    pub(crate) fn troubles(&self) -> impl Iterator<Item = Trouble> {
+        self.table.values().filter(|member| !member.is_lost()).filter_map(|member| {
+            let (since_ms, silent) = match member.link {
+                Link::Connected(_) => (member.heard_ms, true),
+                Link::Away { since_ms, cause: LossCause::ConnectionClosed, .. } => {
+                    (since_ms, false)
+                }
+                Link::Away { .. } => return None,
+            };
+            let suspected = self.is_held(member);
+            Some(Trouble { since_ms, silent, suspected, is_due: self.decided_in_ms(member) == 0 })
+        })
+    }
+
+    /// The first member whose time has come, if any, and unless the coordinator suspects itself.
     pub fn due(&self) -> Option<Due> {
+        if self.holds_declarations() {
+            return None;
+        }
         let listened_ms = self.clock.listened_ms;
         self.table.values().filter(|member| !member.is_lost()).find_map(|member| {
             let (from_ms, limit_ms, cause) = match member.link {
@@ -290,7 +336,13 @@ impl Members {
                         }
                         _ => u64::MAX,
                     };
-                    let wait_ms = self.decided_in_ms(member).min(suspected_in_ms).min(TICK_MS);
+                    let decided_in_ms = match self.suspicion {
+                        Some(held) if self.holds_declarations() => {
+                            held.until_ms - self.clock.listened_ms
+                        }
+                        _ => self.decided_in_ms(member),
+                    };
+                    let wait_ms = decided_in_ms.min(suspected_in_ms).min(TICK_MS);
                     self.clock.last + wait_ms
                 }
             })

@@ -52,7 +52,8 @@ impl Story {
         self.now = self.members.advance(self.now + ms);
     }
 
-    fn lost(&self) -> Option<(MemberUuid, LossCause)> {
+    fn lost(&mut self) -> Option<(MemberUuid, LossCause)> {
+        self.members.suspect_self(self.now);
         self.members.due().map(|due| (due.member, due.cause))
     }
 
@@ -249,4 +250,80 @@ fn a_lost_member_stays_listed_for_its_time() {
     assert_eq!(story.members.next_deadline(), Some(unlisted_at));
     assert_eq!(story.members.to_unlist(story.now), []);
     assert_eq!(story.members.to_unlist(unlisted_at), [member(A)]);
+}
+
+/// Five members that all speak until now.
+fn five() -> (Story, Vec<Connection>) {
+    let mut story = Story::new();
+    let connections = (1..=5).map(|uuid| story.connects(uuid)).collect();
+    (story, connections)
+}
+
+#[test]
+fn when_most_members_go_at_once_the_coordinator_suspects_itself_for_one_more_timeout() {
+    let (mut story, connections) = five();
+    for uuid in 1..=3 {
+        let connection = connections[uuid as usize - 1];
+        assert!(story.members.disconnect(member(uuid), connection, false));
+    }
+    for _ in 0..52 {
+        story.listen(100);
+        story.speaks(4, connections[3]);
+        story.speaks(5, connections[4]);
+        assert_eq!(story.lost(), None, "held, though their grace of 300 ms is over");
+    }
+    assert_eq!(story.members.suspicion.map(|suspicion| suspicion.members), Some(3));
+    story.listen(100);
+    assert_eq!(
+        story.lost(),
+        Some((member(1), LossCause::ConnectionClosed)),
+        "held once, not twice"
+    );
+}
+
+#[test]
+fn who_returns_while_the_coordinator_suspects_itself_was_never_lost() {
+    let (mut story, connections) = five();
+    for uuid in 1..=3 {
+        let connection = connections[uuid as usize - 1];
+        assert!(story.members.disconnect(member(uuid), connection, false));
+    }
+    story.listen(400);
+    assert_eq!(story.lost(), None);
+    story.connects(1);
+    story.connects(2);
+    assert_eq!(story.lost(), Some((member(3), LossCause::ConnectionClosed)), "alone it is a loss");
+    assert_eq!(story.members.suspicion, None);
+}
+
+#[test]
+fn half_of_the_members_or_two_of_two_are_no_reason_to_suspect_oneself() {
+    let mut story = Story::new();
+    let connections: Vec<Connection> = (1..=4).map(|uuid| story.connects(uuid)).collect();
+    for uuid in 1..=2 {
+        let connection = connections[uuid as usize - 1];
+        assert!(story.members.disconnect(member(uuid), connection, false));
+    }
+    story.listen(300);
+    assert!(story.lost().is_some(), "two of four");
+
+    let mut story = Story::new();
+    let (a, b) = (story.connects(A), story.connects(B));
+    assert!(story.members.disconnect(member(A), a, false));
+    assert!(story.members.disconnect(member(B), b, false));
+    story.listen(300);
+    assert!(story.lost().is_some(), "two of two");
+}
+
+#[test]
+fn most_members_silent_together_are_held_too() {
+    let (mut story, connections) = five();
+    for _ in 0..49 {
+        story.listen(100);
+        story.speaks(5, connections[4]);
+    }
+    assert_eq!(story.lost(), None);
+    story.listen(100);
+    assert_eq!(story.lost(), None, "four of five are silent for five seconds");
+    assert_eq!(story.members.suspicion.map(|suspicion| suspicion.members), Some(4));
 }

@@ -30,6 +30,7 @@ impl Engine {
         cause: &str,
         d: &mut Draft,
     ) {
+        self.catch_up(job_id, d);
         let Some(job) = self.jobs.get_mut(&job_id) else { return };
         let retry = job.record.spec.retry.clone();
         if let Some(ledger) = job.ledger.kept_mut() {
@@ -105,6 +106,7 @@ impl Engine {
 
     /// Moves a pipeline as far as it can go now, and sets an alarm for when it may go further.
     pub(crate) fn advance(&mut self, job_id: JobId, pipeline_id: PipelineId, d: &mut Draft) {
+        self.catch_up(job_id, d);
         let Some(job) = self.jobs.get_mut(&job_id) else { return };
         let winding_down = matches!(job.record.status, JobStatus::Failing | JobStatus::Canceling);
         let Some(pipeline) = job.pipeline(pipeline_id) else { return };
@@ -259,6 +261,7 @@ impl Engine {
         members: &[MemberUuid],
         d: &mut Draft,
     ) {
+        self.catch_up(job_id, d);
         let executions: Vec<ExecutionId> = members
             .iter()
             .map(|_| ExecutionId::of_term(self.nonce, self.containers.next_number()))
@@ -268,6 +271,7 @@ impl Engine {
         pipeline.enter(PipelineStatus::Deploying);
         pipeline.attempt += 1;
         pipeline.not_before = None;
+        pipeline.losses.clear();
         let (attempt, recovery) = (pipeline.attempt, pipeline.recovery);
         let fenced = pipeline.fenced.unwrap_or(d.now);
         for ((group, member), id) in pipeline.task_groups.iter_mut().zip(members).zip(&executions) {

@@ -41,6 +41,10 @@ pub struct JobRecord {
     pub dirty_since: Option<Timestamp>,
     /// The revision that its ledger must have; `None` where it has no ledger.
     pub ledger_revision: Option<LedgerRevision>,
+    /// The first member event that its ledger may lack because the store refused it; it is caught up from
+    /// the journal, and the evaluation is `UNKNOWN` until then.
+    #[serde(default)]
+    pub owed_since: Option<MemberEventSeq>,
     /// Its pipelines, by id from 1.
     pub pipelines: Vec<PipelineRecord>,
 }
@@ -77,6 +81,9 @@ pub struct PipelineRecord {
     pub not_before: Option<Timestamp>,
     /// The ledger's attempt that its next deployment confirms, or that its present one confirmed.
     pub recovery: Option<AttemptId>,
+    /// The losses that its next deployment recovers from: what the journal is replayed with.
+    #[serde(default)]
+    pub losses: Vec<MemberEventSeq>,
     /// The moment from which no old copy stood in the way of its next deployment.
     pub fenced: Option<Timestamp>,
     /// Since when every task group of its present attempt has been started.
@@ -180,6 +187,16 @@ pub struct HistoryRecord {
     pub evaluation: Option<Evaluation>,
 }
 
+impl HistoryRecord {
+    /// The record to commit when the store refused this one for its ledger: the label is kept, and says
+    /// that nobody knows more.
+    #[must_use]
+    pub fn without_ledger(&self) -> Self {
+        let evaluation = self.evaluation.as_ref().map(Evaluation::without_ledger);
+        Self { ledger: None, evaluation, ..self.clone() }
+    }
+}
+
 /// A member in the durable table.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -242,6 +259,11 @@ impl MemberEvent {
 pub struct Snapshot {
     /// The newest member event that was journalled.
     pub member_event_seq: MemberEventSeq,
+    /// The event up to which every job has been processed. Behind `member_event_seq` when a coordinator
+    /// died between two transactions of one loss.
+    pub processed: MemberEventSeq,
+    /// The newest member events, oldest first.
+    pub journal: Vec<MemberEvent>,
     /// Jobs that have not ended.
     pub jobs: Vec<JobRecord>,
     /// Their ledgers; an entry that could not be read is an error text.
@@ -253,6 +275,16 @@ pub struct Snapshot {
 }
 
 impl JobRecord {
+    /// The record to commit alone when the store refused `refused`, its ledger: what was refused is owed
+    /// where it can be taken in again from the journal. Its expected revision stays ahead of the stored
+    /// one, so that a ledger which is behind is never taken for one that is complete.
+    #[must_use]
+    pub fn without_ledger(&self, refused: &JobLedger, durable: Option<&JobLedger>) -> Self {
+        let replayable = durable.filter(|durable| refused.is_replayable_from(durable));
+        let owed_since = replayable.map(|durable| durable.watermark().next());
+        Self { owed_since: owed_since.or(self.owed_since), ..self.clone() }
+    }
+
     /// The pipeline with this id.
     pub fn pipeline(&self, id: PipelineId) -> Option<&PipelineRecord> {
         self.pipelines.get((id.get() as usize).checked_sub(1)?)

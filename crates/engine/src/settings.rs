@@ -7,8 +7,12 @@ pub struct Settings {
     pub member_timeout_ms: u64,
     /// `member.reconnect.grace.ms`: a member whose connection closed may come back within this time.
     pub reconnect_grace_ms: u64,
+    /// `member.suspect-self`: hold declarations of loss when most members go at once.
+    pub suspect_self: bool,
     /// `engine.dirty-task.event-history-size`: episodes kept per job.
     pub event_history_size: usize,
+    /// `engine.dirty-task.pending-incident-ttl`: an episode that was not deployed within it is parked.
+    pub pending_incident_ttl_ms: u64,
     /// How long a lost member stays listed.
     pub lost_listed_ms: u64,
     /// Ended jobs that the history keeps.
@@ -20,7 +24,9 @@ impl Default for Settings {
         Self {
             member_timeout_ms: 5_000,
             reconnect_grace_ms: 300,
+            suspect_self: true,
             event_history_size: 10,
+            pending_incident_ttl_ms: 600_000,
             lost_listed_ms: 600_000,
             finished_jobs: 10_000,
         }

@@ -2,7 +2,7 @@
 //!
 //! 1. `freeze`: the validity index answers "unknown" for these from now on;
 //! 2. commit `member_event`, `members` and each job's `writes`;
-//! 3. `index` changes of each job and of the step; what the index was last asked comes back as
+//! 3. `index` changes of the step, then those of each job; what the index was last asked comes back as
 //!    [`crate::Input::LastAnswers`];
 //! 4. `effects` of each job and of the step;
 //! 5. publish the snapshot.
@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 use steadfast_ledger::JobLedger;
 use steadfast_model::{
-    ExecutionId, FencingToken, InvalidReason, JobId, JobStatus, LeaseTerms, MemberUuid, PipelineId,
-    TaskGroupId, Timestamp, ValidatorKind,
+    ExecutionId, FencingToken, InvalidReason, JobId, JobStatus, LeaseTerms, MemberEventSeq,
+    MemberUuid, PipelineId, TaskGroupId, Timestamp, ValidatorKind,
 };
 
 use crate::input::{Connection, Ticket};
@@ -27,6 +27,9 @@ pub struct Step {
     pub freeze: Vec<ExecutionId>,
     /// A member's loss for the journal.
     pub member_event: Option<MemberEvent>,
+    /// The event up to which every job has been processed, if it moved: written last, with or after the
+    /// jobs.
+    pub processed: Option<MemberEventSeq>,
     /// Changes of the table of members.
     pub members: Vec<MemberWrite>,
     /// Each touched job, in order of id.
@@ -43,6 +46,7 @@ impl Step {
     /// Whether there is nothing to commit.
     pub fn writes_nothing(&self) -> bool {
         self.member_event.is_none()
+            && self.processed.is_none()
             && self.members.is_empty()
             && self.forgotten.is_empty()
             && self.jobs.iter().all(|job| job.writes.is_empty())

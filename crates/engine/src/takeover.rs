@@ -23,19 +23,24 @@ impl Engine {
     /// The engine of a new term. `nonce` is random and used for no other term; `now` is when the term
     /// began. The first step must be [`crate::Input::TookOver`].
     pub fn load(snapshot: Snapshot, settings: Settings, nonce: TermNonce, now: Timestamp) -> Self {
-        let Snapshot { member_event_seq, jobs, mut ledgers, members, finished } = snapshot;
+        let Snapshot { member_event_seq, processed, journal, jobs, mut ledgers, members, finished } =
+            snapshot;
         let members = Members::new(members, &settings, now);
         let mut engine = Self {
             settings,
             nonce,
+            began: now,
             jobs_made: 0,
             seq: member_event_seq,
+            processed,
+            journal: journal.into(),
             jobs: BTreeMap::new(),
             members,
             containers: Containers::default(),
             ready: BTreeSet::new(),
             place_again: true,
             alarms: BTreeMap::new(),
+            ledger_alarms: BTreeMap::new(),
             finished: finished.into_iter().map(|(job, at)| (at, job)).collect(),
             counters: Counters::default(),
         };
@@ -84,6 +89,10 @@ impl Engine {
         let jobs: Vec<JobId> = self.jobs.keys().copied().collect();
         for id in jobs.iter().copied() {
             self.reconcile_ledger(id, d);
+            self.watch_expiry(id, d.now);
+        }
+        self.finish_walks(self.processed, d);
+        for id in jobs.iter().copied() {
             let Some(job) = self.jobs.get(&id) else { continue };
             let pipelines: Vec<PipelineId> = job.record.pipelines.iter().map(|p| p.id).collect();
             for pipeline in pipelines {
@@ -125,11 +134,18 @@ impl Engine {
     fn reconcile_ledger(&mut self, id: JobId, d: &mut Draft) {
         let Some(job) = self.jobs.get_mut(&id) else { return };
         let expected = job.record.ledger_revision;
+        let owes = job.record.owed_since.is_some();
         let Some(ledger) = job.ledger.kept_mut() else { return };
         let before = ledger.revision();
-        if Some(before) != expected {
+        if let Some(expected) = expected.filter(|expected| *expected != before && owes) {
+            // Behind, and known to be: the journal holds what it lacks.
+            ledger.skip_to_revision(expected.next());
+        } else if Some(before) != expected {
             ledger.tracking_lost(TrackingLostCause::Unreadable, d.now);
         }
+        self.catch_up(id, d);
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        let Some(ledger) = job.ledger.kept_mut() else { return };
         if matches!(job.record.status, JobStatus::Failing | JobStatus::Canceling) {
             let _ = ledger.abort("the job can no longer restore", d.now);
         }
@@ -151,6 +167,7 @@ fn explain(ledger: &mut JobLedger, job: &JobRecord, now: Timestamp) -> bool {
     for pipeline in &job.pipelines {
         let open = ledger
             .active()
+            .or(ledger.parked())
             .is_some_and(|episode| episode.open_pipelines().any(|open| open == pipeline.id));
         let deployed =
             matches!(pipeline.status, PipelineStatus::Deploying | PipelineStatus::Running);

@@ -96,6 +96,8 @@ pub enum EpisodeStatus {
     Completed,
     /// The job could not restore, or ended.
     Aborted,
+    /// Nothing of it was deployed in time: parked. A confirmation or a new loss makes it active again.
+    Expired,
 }
 
 /// What became of a deployment attempt.
@@ -132,6 +134,9 @@ pub struct Marks {
     pub last_seen: Timestamp,
     /// When its loss was declared: the episode's start.
     pub declared: Timestamp,
+    /// When it was made active again after it had been parked.
+    #[serde(default)]
+    pub reopened: Option<Timestamp>,
     /// When the old copies of the first pipeline to deploy were proven gone, or their leases over.
     pub fenced: Option<Timestamp>,
     /// The first deployment.
@@ -193,6 +198,7 @@ impl Episode {
             marks: Marks {
                 last_seen: loss.last_seen,
                 declared: loss.declared,
+                reopened: None,
                 fenced: None,
                 deployed: None,
                 recovered: None,
@@ -242,6 +248,27 @@ impl Episode {
     /// The newest kept attempt of a pipeline.
     pub(crate) fn last_attempt(&mut self, pipeline: PipelineId) -> Option<&mut Attempt> {
         self.attempts.iter_mut().rev().find(|attempt| attempt.id.pipeline == pipeline)
+    }
+
+    pub(crate) fn is_parked(&self) -> bool {
+        self.status == EpisodeStatus::Expired
+    }
+
+    /// Since when it has been active, if nothing of it has been deployed.
+    pub(crate) fn pending_since(&self) -> Option<Timestamp> {
+        let pending = self.status == EpisodeStatus::Active && self.generation == 0;
+        pending.then(|| self.marks.reopened.unwrap_or(self.marks.declared))
+    }
+
+    pub(crate) fn park(&mut self, now: Timestamp) {
+        self.status = EpisodeStatus::Expired;
+        self.ended = Some(now);
+    }
+
+    pub(crate) fn reopen(&mut self, now: Timestamp) {
+        self.status = EpisodeStatus::Active;
+        self.ended = None;
+        self.marks.reopened = Some(now);
     }
 
     pub(crate) fn close(&mut self, status: EpisodeStatus, now: Timestamp) {

@@ -16,6 +16,8 @@ pub struct Watermarks {
     /// The event up to which every job has been processed: an unaffected job does not write its own
     /// watermark, it takes part in this one.
     pub processed: MemberEventSeq,
+    /// Whether the job still owes its ledger something that was refused and will be caught up.
+    pub owes: bool,
 }
 
 /// The seed's summary of one job. Times and ids are in the core's types; the edge prints them.
@@ -49,6 +51,19 @@ pub struct Evaluation {
 }
 
 impl Evaluation {
+    /// What can still be said when the ledger that this was read from could not be kept.
+    #[must_use]
+    pub fn without_ledger(&self) -> Self {
+        match self.threshold {
+            None => self.clone(),
+            threshold => {
+                let status =
+                    if self.dirty { EvaluationStatus::Dirty } else { EvaluationStatus::Unknown };
+                Self::bare(status, self.dirty, threshold)
+            }
+        }
+    }
+
     fn bare(status: EvaluationStatus, dirty: bool, threshold: Option<u64>) -> Self {
         Self {
             status,
@@ -89,8 +104,9 @@ pub fn evaluate(
     };
     let dirty = dirty || ledger.is_dirty();
     let reached = ledger.watermark().max(watermarks.processed);
-    let tracking_complete =
-        *ledger.tracking() == Tracking::Complete && reached >= watermarks.cluster;
+    let tracking_complete = *ledger.tracking() == Tracking::Complete
+        && reached >= watermarks.cluster
+        && !watermarks.owes;
     let status =
         if tracking_complete && !dirty { EvaluationStatus::Clean } else { unknown_or_dirty(dirty) };
     Evaluation {

@@ -30,6 +30,8 @@ pub enum Tracking {
 pub enum TrackingLostCause {
     /// The store refused the ledger's part of a commit.
     WriteRefused,
+    /// The job lagged for so long that the journal no longer holds what it missed.
+    JournalGone,
     /// The stored ledger was missing though the job wants one, could not be read, or was not the
     /// revision that the job expects.
     Unreadable,
@@ -59,8 +61,10 @@ pub enum MemberLost {
     Unaffected,
     /// A new episode began.
     Opened(EpisodeNumber),
-    /// The incident belongs to the open episode.
+    /// The incident belongs to the active episode.
     Joined(EpisodeNumber),
+    /// The episode had been parked, and is active again under its id.
+    Reopened(EpisodeNumber),
 }
 
 /// What [`JobLedger::confirm`] did.
@@ -97,6 +101,16 @@ pub enum Recovered {
     Episode(EpisodeNumber),
 }
 
+/// What [`JobLedger::expire`] did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Expired {
+    /// There was nothing to park, or it is not time yet.
+    Nothing,
+    /// This episode is parked.
+    Parked(EpisodeNumber),
+}
+
 /// What [`JobLedger::abort`] did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
@@ -118,7 +132,9 @@ pub struct JobLedger {
     recovery_attempt_count: u64,
     episode_count: u64,
     incident_count: u64,
-    active: Option<Episode>,
+    /// The one that is not closed: active, or parked.
+    #[serde(alias = "active")]
+    open: Option<Episode>,
     history: EpisodeHistory,
     last_counted: Option<Timestamp>,
     last_loss: Option<LastLoss>,
@@ -137,7 +153,7 @@ impl JobLedger {
             recovery_attempt_count: 0,
             episode_count: 0,
             incident_count: 0,
-            active: None,
+            open: None,
             history: EpisodeHistory::new(history_size),
             last_counted: None,
             last_loss: None,
@@ -161,11 +177,16 @@ impl JobLedger {
         if affected.is_empty() {
             return MemberLost::Unaffected;
         }
-        let (mut episode, opened) = match self.active.take() {
-            Some(episode) => (episode, false),
+        let (mut episode, outcome) = match self.open.take() {
+            Some(mut episode) if episode.is_parked() => {
+                episode.reopen(loss.declared);
+                (episode, MemberLost::Reopened as fn(EpisodeNumber) -> MemberLost)
+            }
+            Some(episode) => (episode, MemberLost::Joined as fn(EpisodeNumber) -> MemberLost),
             None => {
                 self.episode_count += 1;
-                (Episode::open(EpisodeNumber::new(self.episode_count), loss), true)
+                let number = EpisodeNumber::new(self.episode_count);
+                (Episode::open(number, loss), MemberLost::Opened as fn(EpisodeNumber) -> MemberLost)
             }
         };
         self.incident_count += 1;
@@ -181,15 +202,15 @@ impl JobLedger {
             episode.counts = true;
             self.count(episode.generation, loss.declared);
         }
-        self.active = Some(episode);
-        if opened { MemberLost::Opened(number) } else { MemberLost::Joined(number) }
+        self.open = Some(episode);
+        outcome(number)
     }
 
     /// Prepares the next deployment of a pipeline. `None` when it is not under member-loss recovery, so
     /// that an ordinary failure is never counted. Repeated before the confirmation it hands out the
     /// same id.
     pub fn prepare(&mut self, pipeline: PipelineId) -> Option<AttemptId> {
-        let episode = self.active.as_mut()?;
+        let episode = self.open.as_mut()?;
         let number = episode.number;
         let context = episode.context(pipeline)?;
         let prepare_seq = context.confirmed + 1;
@@ -205,7 +226,7 @@ impl JobLedger {
     /// Counts a prepared attempt. Call it in the very commit that moves the pipeline to `DEPLOYING`.
     /// `fenced` is the moment from which no old copy stood in the way.
     pub fn confirm(&mut self, id: AttemptId, fenced: Timestamp, now: Timestamp) -> Confirmed {
-        let Some(episode) = self.active.as_mut().filter(|episode| episode.number == id.episode)
+        let Some(episode) = self.open.as_mut().filter(|episode| episode.number == id.episode)
         else {
             return Confirmed::NotPrepared;
         };
@@ -220,6 +241,9 @@ impl JobLedger {
         }
         context.prepared = false;
         context.confirmed = id.prepare_seq;
+        if episode.is_parked() {
+            episode.reopen(now);
+        }
         episode.marks.fenced.get_or_insert(fenced);
         episode.marks.deployed.get_or_insert(now);
         if let Some(attempt) = episode.last_attempt(id.pipeline) {
@@ -243,7 +267,7 @@ impl JobLedger {
     /// Notes why the newest attempt of a pipeline failed before the pipeline had recovered. The first
     /// cause wins.
     pub fn attempt_failed(&mut self, pipeline: PipelineId, cause: &str) {
-        let Some(episode) = self.active.as_mut() else { return };
+        let Some(episode) = self.open.as_mut() else { return };
         if episode.context(pipeline).is_none() {
             return;
         }
@@ -260,9 +284,9 @@ impl JobLedger {
     /// A pipeline runs again, or has finished: its context is consumed, so that a later ordinary failure
     /// is not counted. The last one completes the episode.
     pub fn recovered(&mut self, pipeline: PipelineId, now: Timestamp) -> Recovered {
-        let Some(mut episode) = self.active.take() else { return Recovered::NotRecovering };
+        let Some(mut episode) = self.open.take() else { return Recovered::NotRecovering };
         let Some(context) = episode.context(pipeline) else {
-            self.active = Some(episode);
+            self.open = Some(episode);
             return Recovered::NotRecovering;
         };
         context.open = false;
@@ -274,7 +298,7 @@ impl JobLedger {
         }
         self.touch();
         if episode.open_pipelines().next().is_some() {
-            self.active = Some(episode);
+            self.open = Some(episode);
             return Recovered::Pipeline;
         }
         let number = episode.number;
@@ -284,9 +308,30 @@ impl JobLedger {
         Recovered::Episode(number)
     }
 
+    /// Parks the active episode if nothing of it has been deployed. The caller knows when its time is over
+    /// (`engine.dirty-task.pending-incident-ttl`; see [`JobLedger::pending_since`]). It is shown as expired and is no longer active. Its
+    /// bindings are kept, so a confirmation of one of its attempts, or a new loss, reopens it under the
+    /// same id: nothing is lost and nothing doubled.
+    pub fn expire(&mut self, now: Timestamp) -> Expired {
+        match self.open.as_mut() {
+            Some(episode) if episode.pending_since().is_some() => {
+                episode.park(now);
+                let number = episode.number;
+                self.touch();
+                Expired::Parked(number)
+            }
+            _ => Expired::Nothing,
+        }
+    }
+
+    /// Since when an episode has been active without a deployment, if one is.
+    pub fn pending_since(&self) -> Option<Timestamp> {
+        self.open.as_ref()?.pending_since()
+    }
+
     /// Closes the open episode because the job can no longer restore, or ended. Counts stay.
     pub fn abort(&mut self, reason: &str, now: Timestamp) -> Aborted {
-        let Some(mut episode) = self.active.take() else { return Aborted::Nothing };
+        let Some(mut episode) = self.open.take() else { return Aborted::Nothing };
         let number = episode.number;
         episode.abort_reason = Some(bounded(reason));
         episode.close(EpisodeStatus::Aborted, now);
@@ -303,6 +348,22 @@ impl JobLedger {
         }
     }
 
+    /// Whether all that happened since `durable` are losses and preparations: these can be taken in again
+    /// from the journal. A confirmation, a recovery or an end can not.
+    pub fn is_replayable_from(&self, durable: &Self) -> bool {
+        let closed_nothing = self.history == durable.history && self.tracking == durable.tracking;
+        let before = durable.open.as_ref();
+        let counted_nothing = self.open.iter().all(|episode| {
+            let before = before.filter(|before| before.number == episode.number);
+            episode.contexts.iter().all(|(pipeline, context)| {
+                let was = before.and_then(|before| before.contexts.get(pipeline));
+                let was = was.copied().unwrap_or_default();
+                context.confirmed == was.confirmed && (context.open || !was.open)
+            })
+        });
+        closed_nothing && counted_nothing
+    }
+
     /// Sets the revision past one that the store may have seen, after a refused write.
     pub fn skip_to_revision(&mut self, revision: LedgerRevision) {
         self.revision = self.revision.max(revision);
@@ -313,7 +374,8 @@ impl JobLedger {
             return;
         }
         self.recovery_attempt_count += attempts;
-        self.last_counted = Some(now);
+        // A loss that is replayed to a lagging job may be older than what was counted meanwhile.
+        self.last_counted = self.last_counted.max(Some(now));
         if self.recovery_attempt_count >= self.threshold {
             self.dirty_since.get_or_insert(now);
         }
@@ -363,9 +425,14 @@ impl JobLedger {
         self.incident_count
     }
 
-    /// The open episode.
+    /// The episode that is being recovered.
     pub fn active(&self) -> Option<&Episode> {
-        self.active.as_ref()
+        self.open.as_ref().filter(|episode| !episode.is_parked())
+    }
+
+    /// The episode that expired before it was ever deployed. Its bindings are kept.
+    pub fn parked(&self) -> Option<&Episode> {
+        self.open.as_ref().filter(|episode| episode.is_parked())
     }
 
     /// Closed episodes.

@@ -9,6 +9,8 @@ use steadfast_model::LossCause;
 use super::*;
 
 const WATERMARK: u64 = 7;
+/// `engine.dirty-task.pending-incident-ttl`, ten minutes.
+const TTL_MS: u64 = 600_000;
 
 fn at(ms: u64) -> Timestamp {
     Timestamp::from_millis(ms)
@@ -510,4 +512,67 @@ fn a_skipped_revision_never_goes_back() {
     assert_eq!(ledger.revision(), LedgerRevision::new(40));
     assert_eq!(lose(&mut ledger, &loss(1), &[1]), MemberLost::Opened(episode(1)));
     assert_eq!(ledger.revision(), LedgerRevision::new(41));
+}
+
+#[test]
+fn an_episode_that_is_never_deployed_can_be_parked_once() {
+    let mut ledger = ledger(1);
+    assert_eq!(lose(&mut ledger, &loss(1), &[1]), MemberLost::Opened(episode(1)));
+    assert_eq!(ledger.pending_since(), Some(loss(1).declared));
+    assert_eq!(ledger.expire(at(9_000)), Expired::Parked(episode(1)));
+    assert!(ledger.active().is_none(), "it is no longer active");
+    assert_eq!(ledger.parked().unwrap().status, EpisodeStatus::Expired);
+    assert_eq!(ledger.pending_since(), None);
+    assert_eq!(ledger.expire(at(9_001)), Expired::Nothing, "once");
+    assert_eq!(ledger.recovery_attempt_count(), 0);
+}
+
+#[test]
+fn a_deployed_episode_never_expires() {
+    let mut ledger = ledger(1);
+    let _ = lose(&mut ledger, &loss(1), &[1]);
+    let attempt = ledger.prepare(pipeline(1)).unwrap();
+    let _ = ledger.confirm(attempt, at(10), at(10));
+    assert_eq!(ledger.pending_since(), None);
+    assert_eq!(ledger.expire(at(9_000)), Expired::Nothing);
+}
+
+#[test]
+fn a_late_confirmation_reopens_a_parked_episode_and_is_counted_once() {
+    let mut ledger = ledger(2);
+    let _ = lose(&mut ledger, &loss(1), &[1]);
+    let attempt = ledger.prepare(pipeline(1)).unwrap();
+    let late = loss(1).declared + TTL_MS;
+    let _ = ledger.expire(late);
+    assert_eq!(ledger.prepare(pipeline(1)), Some(attempt), "its binding is kept");
+    let counted = Confirmed::Counted { total: 1, dirty_now: false };
+    assert_eq!(ledger.confirm(attempt, late + 1, late + 1), counted);
+    assert_eq!(ledger.active().map(|episode| episode.number), Some(episode(1)), "the same id");
+    assert_eq!(ledger.confirm(attempt, late + 2, late + 2), Confirmed::AlreadyCounted);
+    assert_eq!(ledger.recovered(pipeline(1), late + 3), Recovered::Episode(episode(1)));
+    assert_eq!(ledger.episode_count(), 1, "never a second one");
+}
+
+#[test]
+fn a_new_loss_reopens_a_parked_episode_for_another_ttl() {
+    let mut ledger = ledger(2);
+    let _ = lose(&mut ledger, &loss(1), &[1]);
+    let late = loss(1).declared + TTL_MS;
+    let _ = ledger.expire(late);
+    let again = Loss { declared: late + 5, ..loss(2) };
+    assert_eq!(lose(&mut ledger, &again, &[2]), MemberLost::Reopened(episode(1)));
+    assert_eq!((ledger.episode_count(), ledger.incident_count()), (1, 2));
+    assert_eq!(ledger.pending_since(), Some(late + 5));
+    assert_eq!(ledger.active().unwrap().open_pipelines().count(), 2);
+}
+
+#[test]
+fn a_parked_episode_is_aborted_with_its_job() {
+    let mut ledger = ledger(2);
+    let _ = lose(&mut ledger, &loss(1), &[1]);
+    let late = loss(1).declared + TTL_MS;
+    let _ = ledger.expire(late);
+    assert_eq!(ledger.abort("cancelled", late + 1), Aborted::Episode(episode(1)));
+    assert_eq!(ledger.history().iter().count(), 1);
+    assert!(ledger.parked().is_none());
 }

@@ -27,6 +27,7 @@ pub use episode::{
 pub use evaluation::{Evaluation, Watermarks, evaluate};
 pub use history::EpisodeHistory;
 pub use job_ledger::{
-    Aborted, Confirmed, JobLedger, LastLoss, MemberLost, Recovered, Tracking, TrackingLostCause,
+    Aborted, Confirmed, Expired, JobLedger, LastLoss, MemberLost, Recovered, Tracking,
+    TrackingLostCause,
 };
 pub use stored_size::max_stored_bytes;

@@ -23,7 +23,11 @@ fn at(ms: u64) -> Timestamp {
 }
 
 fn watermarks(cluster: u64, processed: u64) -> Watermarks {
-    Watermarks { cluster: MemberEventSeq::new(cluster), processed: MemberEventSeq::new(processed) }
+    Watermarks {
+        cluster: MemberEventSeq::new(cluster),
+        processed: MemberEventSeq::new(processed),
+        owes: false,
+    }
 }
 
 /// Nothing that the cluster has seen is unprocessed.
@@ -207,4 +211,16 @@ fn a_job_without_losses_is_clean_from_its_first_moment() {
     let evaluation = evaluate(Some(THRESHOLD), false, Some(&ledger), up_to_date());
     assert_eq!((evaluation.status, evaluation.tracking_complete), (Clean, true));
     assert_eq!((evaluation.last_member, evaluation.last_counted), (None, None));
+}
+
+#[test]
+fn a_job_that_owes_its_ledger_something_is_never_clean() {
+    let ledger = JobLedger::new(1, MemberEventSeq::new(3), 10);
+    let caught_up = watermarks(3, 3);
+    assert_eq!(evaluate(Some(1), false, Some(&ledger), caught_up).status, EvaluationStatus::Clean);
+    let owes = Watermarks { owes: true, ..caught_up };
+    let evaluation = evaluate(Some(1), false, Some(&ledger), owes);
+    assert_eq!(evaluation.status, EvaluationStatus::Unknown);
+    assert!(!evaluation.tracking_complete);
+    assert_eq!(evaluate(Some(1), true, Some(&ledger), owes).status, EvaluationStatus::Dirty);
 }

@@ -482,7 +482,7 @@ impl Run {
 
         let lagging = self.handled < self.journal.len();
         let cluster = MemberEventSeq::new(FIRST_EVENT - 1 + self.journal.len() as u64);
-        let watermarks = Watermarks { cluster, processed: self.processed };
+        let watermarks = Watermarks { cluster, processed: self.processed, owes: false };
         let evaluation = evaluate(Some(counter.threshold), false, Some(ledger), watermarks);
         prop_assert_eq!(evaluation.status, counter.status(lagging), "evaluation");
         prop_assert_eq!(evaluation.tracking_complete, !lagging && !counter.tracking_lost);

@@ -1,6 +1,7 @@
 //! Commits: they take time, are refused as a whole or in their ledger part, and end with nobody knowing.
 
-use steadfast_engine::{Effect, Input, Step};
+use steadfast_engine::records::JobRecord;
+use steadfast_engine::{Effect, Input, JobStep, JobWrites, Step};
 use steadfast_model::JobId;
 
 use crate::mutation::Mutation;
@@ -51,6 +52,35 @@ impl World {
         self.at(self.now + takes_ms + waits_ms, Event::CommitEnds(term));
     }
 
+    /// Whether all that a batch writes is there for the label's sake: a ledger that catches up, or an
+    /// episode that is parked.
+    pub fn is_of_the_label(&self, batch: &Batch) -> bool {
+        batch.steps.iter().all(|(input, step)| {
+            let takeover = matches!(input, Input::TookOver);
+            let jobs_only = step.member_event.is_none()
+                && step.members.is_empty()
+                && step.processed.is_none()
+                && step.forgotten.is_empty();
+            !takeover && jobs_only && step.jobs.iter().all(|job| self.is_label_of(job))
+        })
+    }
+
+    fn is_label_of(&self, job: &JobStep) -> bool {
+        let JobWrites { record: Some(record), ledger: _, tokens, ended: None } = &job.writes else {
+            return false;
+        };
+        let bare = |record: &JobRecord| {
+            let mut record = record.clone();
+            record.ledger_revision = None;
+            record.owed_since = None;
+            record.dirty_since = None;
+            record.pipelines.iter_mut().for_each(|pipeline| pipeline.recovery = None);
+            record
+        };
+        let before = self.durable.jobs.get(&job.job);
+        tokens.is_empty() && before.is_some_and(|before| bare(before) == bare(record))
+    }
+
     /// Chance for one concern at this very moment, drawn from no stream: one more step of the engine, for
     /// the label's sake, changes no later chance.
     pub fn chance_now(&self, concern: u64) -> Rng {
@@ -80,6 +110,7 @@ impl World {
         let not_applied = faulty && rng.chance(odds.not_applied);
         let unknown = faulty && rng.chance(odds.unknown);
         let dies = faulty && rng.chance(odds.dies_after_commit);
+        let torn = faulty && rng.chance(odds.torn_loss);
         if not_applied {
             // The same again, and nothing thaws meanwhile.
             let again_ms = rng.between(20, 800);
@@ -92,6 +123,12 @@ impl World {
             return;
         }
         let Some(batch) = self.coordinator.in_flight.take() else { return };
+        if torn && let Some(torn) = torn_loss(&batch, self.now) {
+            self.apply(torn);
+            self.trace.note(self.now, || "the coordinator dies in the middle of a loss".to_owned());
+            self.coordinator_dies();
+            return;
+        }
         let batch = self.apply(batch);
         let effects: usize = batch.steps.iter().map(|(_, step)| effects_of(step)).sum();
         if dies {
@@ -116,12 +153,12 @@ impl World {
         let refused = batch.refused.iter().copied().filter(|job| batch.has_ledger_of(*job));
         batch.refused = refused.collect();
         self.refused.extend(&batch.refused);
-        let mut left_out = batch.refused.clone();
-        if self.mutated(Mutation::LedgerApart) {
-            left_out.extend(self.durable.ledgers.keys());
-        }
+        let apart: Vec<JobId> = match self.mutated(Mutation::LedgerApart) {
+            true => self.durable.ledgers.keys().copied().collect(),
+            false => Vec::new(),
+        };
         let steps = batch.steps.iter().map(|(_, step)| step);
-        let committed = self.durable.commit(steps, &left_out);
+        let committed = self.durable.commit(steps, &batch.refused, &apart);
         self.checks.store(committed);
         self.observe(&batch);
         batch
@@ -132,6 +169,18 @@ impl World {
             self.checks.committed(self.now, input, step);
         }
     }
+}
+
+/// What is durable of a member's loss whose transactions were split between jobs when the coordinator
+/// died: the journal's entry, the table of members and some of the jobs.
+fn torn_loss(batch: &Batch, now: u64) -> Option<Batch> {
+    let [(Input::Deadline, step)] = batch.steps.as_slice() else { return None };
+    step.member_event.as_ref()?;
+    let mut step = step.clone();
+    // Drawn for each job by itself: the label may bring one more.
+    step.jobs.retain(|job| Rng::new(job.job.get(), now).chance(500));
+    step.processed = None;
+    Some(Batch { steps: vec![(Input::Deadline, step)], refused: batch.refused.clone() })
 }
 
 fn effects_of(step: &Step) -> usize {

@@ -137,6 +137,10 @@ impl World {
             if batch.writes_nothing() {
                 self.observe(&batch);
                 self.carry_out(batch, usize::MAX);
+            } else if self.is_of_the_label(&batch) {
+                // It takes no time: what the label alone writes must not change when the next step comes.
+                let batch = self.apply(batch);
+                self.carry_out(batch, usize::MAX);
             } else {
                 self.begin_commit(batch);
             }
@@ -200,7 +204,7 @@ impl World {
         let mut answers = Vec::new();
         for (_, step) in &batch.steps {
             let jobs = step.jobs.iter().flat_map(|job| &job.index);
-            for change in jobs.chain(&step.index) {
+            for change in step.index.iter().chain(jobs) {
                 answers.extend(self.coordinator.index.change(change));
             }
         }
@@ -219,7 +223,8 @@ impl World {
             }
         }
         for job in batch.refused.iter().rev() {
-            self.coordinator.inbox.push_front(Input::LedgerRefused { job: *job });
+            let durable = self.durable.ledgers.get(job).cloned();
+            self.coordinator.inbox.push_front(Input::LedgerRefused { job: *job, durable });
         }
         if !matches!(self.coordinator.inbox.front(), Some(Input::LedgerRefused { .. })) {
             self.look_at_view();
@@ -270,6 +275,7 @@ impl World {
             self.checks.view(&View {
                 engine,
                 durable: &self.durable,
+                ttl_ms: self.plan.settings.pending_incident_ttl_ms,
                 refused: &self.refused,
                 stopped: &self.stopped,
                 submitted: &self.submitted,

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use steadfast_engine::records::{HistoryRecord, JobRecord, MemberRecord, Snapshot};
+use steadfast_engine::records::{HistoryRecord, JobRecord, MemberEvent, MemberRecord, Snapshot};
 use steadfast_engine::{MemberWrite, Step};
 use steadfast_ledger::JobLedger;
 use steadfast_model::{Epoch, JobId, MemberEventSeq, MemberUuid, Timestamp};
@@ -24,27 +24,46 @@ pub struct Durable {
     pub history: BTreeMap<JobId, Arc<HistoryRecord>>,
     members: BTreeMap<MemberUuid, MemberRecord>,
     seq: MemberEventSeq,
+    processed: MemberEventSeq,
+    journal: Vec<MemberEvent>,
     store: MemoryStore,
     epoch: Epoch,
 }
 
 impl Durable {
-    /// Commits steps as one transaction; the ledger's part of a job in `refused` is left out.
+    /// Commits steps as one transaction. The ledger's part of a job in `refused` is left out, and its
+    /// record says what it owes; that of a job in `apart` is left out and nobody is told.
     ///
     /// # Errors
     /// The store does not take what it must take.
     pub fn commit<'a>(
         &mut self,
-        steps: impl Iterator<Item = &'a Step>,
+        steps: impl Iterator<Item = &'a Step> + Clone,
         refused: &[JobId],
+        apart: &[JobId],
     ) -> Result<(), String> {
+        let jobs = steps.clone().flat_map(|step| &step.jobs);
+        let newest: BTreeMap<JobId, Arc<JobLedger>> = jobs
+            .filter(|job| refused.contains(&job.job))
+            .filter_map(|job| Some((job.job, job.writes.ledger.clone()?)))
+            .collect();
+        let before = self.ledgers.clone();
+        let amend = |job: JobId, record: &Arc<JobRecord>| match newest.get(&job) {
+            Some(ledger) => {
+                Arc::new(record.without_ledger(ledger, before.get(&job).map(Arc::as_ref)))
+            }
+            None => Arc::clone(record),
+        };
+        let left_out = |job: JobId| refused.contains(&job) || apart.contains(&job);
         let mut ops: Vec<Op> = Vec::new();
         for step in steps {
-            self.apply(step, refused);
-            ops.extend(ops_of(step));
+            self.apply(step, &amend, &left_out);
+            ops.extend(ops_of(step).into_iter().map(|op| match op {
+                Op::PutJob(record) => Op::PutJob(amend(record.id, &record)),
+                other => other,
+            }));
         }
-        let left_out = |op: &Op| op.job().is_some_and(|job| refused.contains(&job));
-        ops.retain(|op| !(op.is_ledger_part() && left_out(op)));
+        ops.retain(|op| !(op.is_ledger_part() && op.job().is_some_and(left_out)));
         let committed = self.store.apply(self.epoch, &ops);
         committed.map(drop).map_err(|error| format!("the store refused a commit: {error}"))
     }
@@ -74,10 +93,17 @@ impl Durable {
         }
     }
 
-    fn apply(&mut self, step: &Step, refused: &[JobId]) {
+    fn apply(
+        &mut self,
+        step: &Step,
+        amend: &impl Fn(JobId, &Arc<JobRecord>) -> Arc<JobRecord>,
+        left_out: &impl Fn(JobId) -> bool,
+    ) {
         if let Some(event) = &step.member_event {
             self.seq = self.seq.max(event.seq);
+            self.journal.push(event.clone());
         }
+        self.processed = self.processed.max(step.processed.unwrap_or_default());
         for write in &step.members {
             match write {
                 MemberWrite::Put(record) => {
@@ -90,10 +116,9 @@ impl Durable {
         }
         for job in &step.jobs {
             if let Some(record) = &job.writes.record {
-                self.jobs.insert(job.job, record.clone());
+                self.jobs.insert(job.job, amend(job.job, record));
             }
-            if let Some(ledger) = job.writes.ledger.as_ref().filter(|_| !refused.contains(&job.job))
-            {
+            if let Some(ledger) = job.writes.ledger.as_ref().filter(|_| !left_out(job.job)) {
                 self.ledgers.insert(job.job, ledger.clone());
             }
             if let Some(history) = &job.writes.ended {
@@ -114,6 +139,8 @@ impl Durable {
             .map(|(id, history)| (*id, history.job.finished.unwrap_or_default()));
         Snapshot {
             member_event_seq: self.seq,
+            processed: self.processed,
+            journal: self.journal.clone(),
             jobs: self.jobs.values().map(|record| JobRecord::clone(record)).collect(),
             ledgers: self
                 .ledgers

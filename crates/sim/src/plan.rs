@@ -67,6 +67,8 @@ pub struct Odds {
     pub stalled: u64,
     /// A commit is refused, and tried again.
     pub not_applied: u64,
+    /// The coordinator dies among the transactions of a member's loss.
+    pub torn_loss: u64,
     /// The ledger's part of a job's commit is refused.
     pub ledger_refused: u64,
     /// Nobody knows whether a commit was applied.
@@ -122,6 +124,7 @@ impl Plan {
             twice: sometimes(500, 100),
             stalled: sometimes(500, 100),
             not_applied: sometimes(400, 150),
+            torn_loss: sometimes(500, 150),
             ledger_refused: sometimes(250, 60),
             unknown: sometimes(300, 20),
             dies_after_commit: sometimes(300, 30),
@@ -139,6 +142,12 @@ impl Plan {
             settings: Settings {
                 member_timeout_ms: rng.between(2, 6) * 1_000,
                 reconnect_grace_ms: rng.between(0, 4) * 150,
+                suspect_self: rng.chance(500),
+                pending_incident_ttl_ms: if rng.chance(500) {
+                    600_000
+                } else {
+                    rng.between(1, 8) * 1_000
+                },
                 event_history_size: 1 + usize::from(rng.chance(500)),
                 lost_listed_ms: rng.between(1, 60) * 1_000,
                 finished_jobs: 100,

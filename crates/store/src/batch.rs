@@ -13,7 +13,9 @@ use steadfast_model::{JobId, MemberEventSeq};
 use crate::history::{HistorySummary, finish_time};
 use crate::keys::{self, Range};
 use crate::ops::Op;
-use crate::records::{ClusterRecord, FinishedRecord, Head, TokenRecord, decode, encode_into};
+use crate::records::{
+    ClusterRecord, FinishedRecord, Head, ProcessedRecord, TokenRecord, decode, encode_into,
+};
 use crate::store::{Limits, Refusal};
 use crate::transaction::{Rows, RowsMut};
 
@@ -34,6 +36,7 @@ pub(crate) struct Batch<'a> {
 enum Record<'a> {
     Head(&'a Head),
     Cluster(ClusterRecord),
+    Processed(ProcessedRecord),
     Job(&'a JobRecord),
     Ledger(&'a JobLedger),
     Token(TokenRecord),
@@ -49,6 +52,7 @@ impl Record<'_> {
         let done = match self {
             Self::Head(record) => encode_into(into, record),
             Self::Cluster(record) => encode_into(into, record),
+            Self::Processed(record) => encode_into(into, record),
             Self::Job(record) => encode_into(into, record),
             Self::Ledger(record) => encode_into(into, record),
             Self::Token(record) => encode_into(into, record),
@@ -88,6 +92,10 @@ pub(crate) fn batch_of<'a>(
             Op::PutMember(record) => batch.put(keys::member(record.uuid), Record::Member(record)),
             Op::RemoveMember(uuid) => batch.delete(keys::member(*uuid)),
             Op::PutMemberEvent(event) => batch.member_event(event),
+            Op::PutProcessed(seq) => {
+                let record = ProcessedRecord { member_event_seq: *seq };
+                batch.put(keys::PROCESSED.to_owned(), Record::Processed(record));
+            }
         }
     }
     Ok(batch)

@@ -9,6 +9,8 @@ pub(crate) const HEAD: &str = "head";
 pub(crate) const LEADER: &str = "leader";
 /// The cluster's member event sequence.
 pub(crate) const CLUSTER: &str = "cluster";
+/// The member event up to which every job has been processed.
+pub(crate) const PROCESSED: &str = "processed";
 /// The key from which container secrets are derived.
 pub(crate) const SECRET: &str = "secret";
 

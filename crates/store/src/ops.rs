@@ -5,7 +5,7 @@ use std::sync::Arc;
 use steadfast_engine::records::{HistoryRecord, JobRecord, MemberEvent, MemberRecord};
 use steadfast_engine::{JobStep, JobWrites, MemberWrite, Step};
 use steadfast_ledger::JobLedger;
-use steadfast_model::{FencingToken, JobId, MemberUuid, TaskGroupId};
+use steadfast_model::{FencingToken, JobId, MemberEventSeq, MemberUuid, TaskGroupId};
 
 /// One change of what is remembered.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,6 +39,8 @@ pub enum Op {
     /// A member's loss enters the journal; the cluster's sequence moves to it, and the oldest entry
     /// beyond the journal's bound goes.
     PutMemberEvent(MemberEvent),
+    /// Every job has been processed up to this event. With the jobs of it, or after them.
+    PutProcessed(MemberEventSeq),
 }
 
 impl Op {
@@ -49,7 +51,10 @@ impl Op {
             Self::PutLedger { job, .. } | Self::PutToken { job, .. } => Some(*job),
             Self::EndJob(history) => Some(history.job.id),
             Self::ForgetHistory(job) => Some(*job),
-            Self::PutMember(_) | Self::RemoveMember(_) | Self::PutMemberEvent(_) => None,
+            Self::PutMember(_)
+            | Self::RemoveMember(_)
+            | Self::PutMemberEvent(_)
+            | Self::PutProcessed(_) => None,
         }
     }
 
@@ -63,7 +68,7 @@ impl Op {
     pub fn writes(&self) -> usize {
         match self {
             Self::PutJob(_) | Self::PutLedger { .. } | Self::PutToken { .. } => 1,
-            Self::PutMember(_) | Self::RemoveMember(_) => 1,
+            Self::PutMember(_) | Self::RemoveMember(_) | Self::PutProcessed(_) => 1,
             // History, summary and finish time come; record, ledger, tokens and checkpoints go.
             Self::EndJob(_) => 7,
             Self::ForgetHistory(_) | Self::PutMemberEvent(_) => 3,
@@ -80,7 +85,9 @@ pub fn ops_of(step: &Step) -> Vec<Op> {
     });
     let event = step.member_event.iter().cloned().map(Op::PutMemberEvent);
     let forgotten = step.forgotten.iter().copied().map(Op::ForgetHistory);
-    event.chain(members).chain(step.jobs.iter().flat_map(ops_of_job)).chain(forgotten).collect()
+    let processed = step.processed.map(Op::PutProcessed);
+    let jobs = step.jobs.iter().flat_map(ops_of_job);
+    event.chain(members).chain(jobs).chain(forgotten).chain(processed).collect()
 }
 
 fn ops_of_job(step: &JobStep) -> impl Iterator<Item = Op> {

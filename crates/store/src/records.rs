@@ -1,9 +1,16 @@
 //! How a record is written down: JSON in an envelope with a format number.
 //!
-//! `{"format":1,"record":{…}}`. One number serves all kinds of record: a binary that writes any of them
+//! `{"format":2,"version":"0.1.0","record":{…}}`. One number serves all kinds of record: a binary that writes any of them
 //! differently raises it, its head record carries it from its first commit on, and so an older binary
 //! refuses to lead before it has touched anything. From format 2 on the envelope names the version to
-//! use as well. Files of every format ever written stay in `tests/records/`.
+//! use as well.
+//!
+//! | format | what came with it |
+//! | --- | --- |
+//! | 1 | the first one |
+//! | 2 | parked episodes, what a job owes its ledger, how far every job has been processed |
+//!
+//! Files of every format ever written stay in `tests/records/`.
 
 use std::fmt::Display;
 
@@ -15,15 +22,14 @@ use steadfast_model::{Epoch, FencingToken, MemberEventSeq, Timestamp};
 use crate::store::StoreError;
 
 /// The format that this binary writes.
-pub(crate) const FORMAT: u32 = 1;
-/// The first version that reads [`FORMAT`]; set it from format 2 on.
-const VERSION: Option<&str> = None;
+pub(crate) const FORMAT: u32 = 2;
+/// The first version that reads [`FORMAT`].
+const VERSION: &str = "0.1.0";
 
 #[derive(Serialize)]
 struct Written<'a, T> {
     format: u32,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    version: Option<&'static str>,
+    version: &'static str,
     record: &'a T,
 }
 
@@ -65,7 +71,7 @@ pub(crate) fn encode_into<T: Serialize>(bytes: &mut Vec<u8>, record: &T) -> Resu
 /// [`StoreError::NewerFormat`] or [`StoreError::Undecodable`], with the key.
 pub(crate) fn decode<T: DeserializeOwned>(key: &str, bytes: &[u8]) -> Result<T, StoreError> {
     match serde_json::from_slice::<Read<T>>(bytes) {
-        Ok(Read { format: FORMAT, record }) => Ok(record),
+        Ok(Read { format: 1..=FORMAT, record }) => Ok(record),
         Ok(Read { format: 0, .. }) => Err(undecodable(key, "format 0 does not exist")),
         Ok(_) => Err(newer(key, bytes).unwrap_or_else(|| undecodable(key, "no format number"))),
         Err(error) => Err(newer(key, bytes).unwrap_or_else(|| undecodable(key, error))),
@@ -104,6 +110,14 @@ impl Head {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ClusterRecord {
+    pub member_event_seq: MemberEventSeq,
+}
+
+/// The member event up to which every job has been processed. Absent in format 1, which took each event
+/// to all jobs in one transaction.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ProcessedRecord {
     pub member_event_seq: MemberEventSeq,
 }
 
@@ -158,10 +172,10 @@ mod tests {
     #[test]
     fn a_newer_format_is_refused_with_the_version_to_use_whether_it_can_be_read_or_not() {
         for record in [r#"{"token":7}"#, r#"{"tokens":[7]}"#] {
-            let text = format!(r#"{{"format":2,"version":"0.9.0","record":{record}}}"#);
+            let text = format!(r#"{{"format":3,"version":"0.9.0","record":{record}}}"#);
             let error = decode::<TokenRecord>("token/1/1", text.as_bytes()).unwrap_err();
             let text = error.to_string();
-            assert!(matches!(error, StoreError::NewerFormat { format: 2, .. }), "{text}");
+            assert!(matches!(error, StoreError::NewerFormat { format: 3, .. }), "{text}");
             assert!(text.contains("token/1/1") && text.contains("steadfast 0.9.0"), "{text}");
         }
     }

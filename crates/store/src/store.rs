@@ -4,7 +4,7 @@ use std::fmt;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use steadfast_engine::records::{HistoryRecord, MemberEvent, Snapshot};
+use steadfast_engine::records::{HistoryRecord, Snapshot};
 use steadfast_model::{Epoch, FencingToken, JobId, TaskGroupId, Timestamp};
 use tokio::sync::watch;
 
@@ -123,8 +123,6 @@ pub struct Loaded {
     /// Container secrets are derived from it, so that an adopted container keeps working with the next
     /// coordinator. Made once, with the store.
     pub secret_key: SecretKey,
-    /// The journal of member events as far as it is kept, oldest first.
-    pub member_events: Vec<MemberEvent>,
     /// Who leads, or led last without resigning.
     pub leader: Option<LeaderInfo>,
 }

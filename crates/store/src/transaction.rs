@@ -15,8 +15,8 @@ use crate::history::{HistoryCursor, HistoryEntry, HistoryPage};
 use crate::keys::{self, Range};
 use crate::ops::Op;
 use crate::records::{
-    ClusterRecord, Head, SecretRecord, TokenRecord, decode, decode_checkpoint, encode,
-    encode_checkpoint,
+    ClusterRecord, Head, ProcessedRecord, SecretRecord, TokenRecord, decode, decode_checkpoint,
+    encode, encode_checkpoint,
 };
 use crate::store::{
     CheckpointError, CheckpointGuard, CommitError, LeaderInfo, Limits, Loaded,
@@ -52,6 +52,13 @@ pub(crate) fn lead(
 ) -> Result<Head, StoreError> {
     let last = head(rows)?;
     let head = Head { epoch: last.epoch.next(), n: last.n + 1, commit_id };
+    if record::<ProcessedRecord>(rows, keys::PROCESSED)?.is_none() {
+        // Format 1 took each event to all jobs in one transaction. From here on a record that lags says
+        // that a walk was not finished, so it must be there before the first event.
+        let cluster = record::<ClusterRecord>(rows, keys::CLUSTER)?.unwrap_or_default();
+        let member_event_seq = cluster.member_event_seq;
+        put_record(rows, keys::PROCESSED, &ProcessedRecord { member_event_seq })?;
+    }
     put_record(rows, keys::LEADER, me)?;
     put_record(rows, keys::HEAD, &head)?;
     Ok(head)
@@ -85,6 +92,7 @@ pub(crate) fn commit(
 pub(crate) fn load(rows: &impl Rows) -> Result<Loaded, StoreError> {
     let head = head(rows)?;
     let cluster = record::<ClusterRecord>(rows, keys::CLUSTER)?.unwrap_or_default();
+    let processed = record::<ProcessedRecord>(rows, keys::PROCESSED)?;
     let SecretRecord { key } = required(rows, keys::SECRET)?;
     let mut jobs = all(rows, &Range::jobs())?;
     jobs.sort_by_key(|job: &JobRecord| job.id);
@@ -92,6 +100,8 @@ pub(crate) fn load(rows: &impl Rows) -> Result<Loaded, StoreError> {
     Ok(Loaded {
         snapshot: Snapshot {
             member_event_seq: cluster.member_event_seq,
+            processed: processed.map_or(cluster.member_event_seq, |record| record.member_event_seq),
+            journal: all(rows, &Range::events())?,
             jobs,
             ledgers: ledgers(rows)?,
             members: all(rows, &Range::members())?,
@@ -102,7 +112,6 @@ pub(crate) fn load(rows: &impl Rows) -> Result<Loaded, StoreError> {
         },
         rev: Rev(head.n),
         secret_key: SecretKey(key),
-        member_events: all(rows, &Range::events())?,
         leader: record(rows, keys::LEADER)?,
     })
 }

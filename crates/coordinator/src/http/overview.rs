@@ -8,7 +8,8 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use serde_json::json;
 use steadfast_api::{
-    CoordinatorInfo, EvaluationCounts, MemberCounts, MemberInfo, Overview, SlotCounts,
+    CoordinatorInfo, EvaluationCounts, MemberCounts, MemberInfo, Overview, SelfSuspicion,
+    SlotCounts,
 };
 use steadfast_model::{EvaluationStatus, MemberStatus};
 
@@ -45,7 +46,10 @@ pub(crate) async fn overview(State(shared): State<Arc<Shared>>) -> Result<Respon
         since: view.since.into(),
     };
     let version = env!("CARGO_PKG_VERSION").to_owned();
-    let self_suspicion = None;
+    let self_suspicion = view.self_suspicion.map(|suspicion| SelfSuspicion {
+        since: suspicion.since.into(),
+        members: suspicion.members,
+    });
     let overview =
         Overview { version, coordinator, members, slots, jobs, evaluations, self_suspicion };
     Ok(answer(StatusCode::OK, &overview))

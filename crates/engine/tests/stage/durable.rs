@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use steadfast_engine::records::{HistoryRecord, JobRecord, MemberRecord, Snapshot};
+use steadfast_engine::records::{HistoryRecord, JobRecord, MemberEvent, MemberRecord, Snapshot};
 use steadfast_engine::{MemberWrite, Step};
 use steadfast_ledger::JobLedger;
 use steadfast_model::{JobId, MemberEventSeq, MemberUuid};
@@ -10,8 +10,10 @@ use steadfast_model::{JobId, MemberEventSeq, MemberUuid};
 #[derive(Default)]
 pub struct Durable {
     seq: MemberEventSeq,
+    processed: MemberEventSeq,
+    journal: Vec<MemberEvent>,
     jobs: BTreeMap<JobId, JobRecord>,
-    ledgers: BTreeMap<JobId, JobLedger>,
+    pub ledgers: BTreeMap<JobId, JobLedger>,
     members: BTreeMap<MemberUuid, MemberRecord>,
     pub history: BTreeMap<JobId, HistoryRecord>,
 }
@@ -19,6 +21,8 @@ pub struct Durable {
 impl Durable {
     pub fn apply(&mut self, step: &Step, refused: &[JobId]) {
         self.seq = step.member_event.as_ref().map_or(self.seq, |event| event.seq);
+        self.journal.extend(step.member_event.clone());
+        self.processed = step.processed.unwrap_or(self.processed);
         for write in &step.members {
             match write {
                 MemberWrite::Put(record) => drop(self.members.insert(record.uuid, record.clone())),
@@ -27,7 +31,12 @@ impl Durable {
         }
         for job in &step.jobs {
             if let Some(record) = &job.writes.record {
-                self.jobs.insert(job.job, JobRecord::clone(record));
+                let record = match job.writes.ledger.as_ref().filter(|_| refused.contains(&job.job))
+                {
+                    Some(ledger) => record.without_ledger(ledger, self.ledgers.get(&job.job)),
+                    None => JobRecord::clone(record),
+                };
+                self.jobs.insert(job.job, record);
             }
             if let Some(ledger) = job.writes.ledger.as_ref().filter(|_| !refused.contains(&job.job))
             {
@@ -46,6 +55,8 @@ impl Durable {
         let ended = |history: &HistoryRecord| history.job.finished.unwrap_or_default();
         Snapshot {
             member_event_seq: self.seq,
+            processed: self.processed,
+            journal: self.journal.clone(),
             jobs: self.jobs.values().cloned().collect(),
             ledgers: ledgers.collect(),
             members: self.members.values().cloned().collect(),

@@ -7,6 +7,7 @@ mod words;
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::sync::Arc;
 
 use steadfast_engine::records::MemberRecord;
 use steadfast_engine::{
@@ -199,7 +200,8 @@ impl Stage {
         self.tell(&step);
         for job in refused {
             self.say("the store refuses the ledger's part".to_owned());
-            self.step(Input::LedgerRefused { job });
+            let durable = self.durable.ledgers.get(&job).cloned().map(Arc::new);
+            self.step(Input::LedgerRefused { job, durable });
         }
         if answers.is_empty() {
             self.tell_jobs();
@@ -222,7 +224,7 @@ impl Stage {
 
     fn change_index(&mut self, step: &Step) -> Vec<(ExecutionId, Option<Timestamp>)> {
         let mut answers = Vec::new();
-        for change in step.jobs.iter().flat_map(|job| &job.index).chain(&step.index) {
+        for change in step.index.iter().chain(step.jobs.iter().flat_map(|job| &job.index)) {
             match change {
                 IndexChange::Live(id, entry) => {
                     if !self.containers.contains(id) {
@@ -249,7 +251,7 @@ impl Stage {
                 self.jobs.push(job.job);
             }
         }
-        let changes = step.jobs.iter().flat_map(|job| &job.index).chain(&step.index);
+        let changes = step.index.iter().chain(step.jobs.iter().flat_map(|job| &job.index));
         for change in changes {
             if let IndexChange::Invalid(id, reason, _) = change {
                 self.say(format!("{} is invalid: {reason}", self.name_of_container(*id)));

@@ -6,20 +6,23 @@
 //! knows nothing of attempt ids, watermarks or revisions.
 //!
 //! A view must show its numbers exactly, `DIRTY` from the threshold on and `CLEAN` below it. Only where
-//! the store refused a write of this very ledger may the view say `UNKNOWN`, or `DIRTY`, and less than
-//! the oracle; never more, and never `CLEAN`. Episodes may then be more: one in which a loss was not
-//! recorded ends too soon, and what belonged to it begins another. (A job's end writes its whole ledger into the history; what
-//! that shows may be exact again.)
+//! the store refused a write of this very ledger may the view say that tracking is not complete, and then
+//! `UNKNOWN`, or `DIRTY`, and less than the oracle; never more, and never `CLEAN`. Where it says that
+//! tracking is complete, again or still, every number is exact. Episodes may be more where tracking was
+//! lost: one in which a loss was not recorded ends too soon, and what belonged to it begins another.
 //!
 //! Seen to fail on `LedgerApart` (the ledger's part is not in its job's transaction).
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use steadfast_ledger::{Evaluation, evaluate};
+use steadfast_ledger::{Evaluation, Watermarks, evaluate};
 use steadfast_model::{EvaluationStatus, JobId, MemberUuid, PipelineId};
 
 use super::View;
 use crate::story::Fact;
+
+/// Longer than any simulated cluster lives.
+const LONG_MS: u64 = 600_000;
 
 /// One episode: a continuous recovery from member loss.
 #[derive(Default)]
@@ -68,9 +71,9 @@ impl CountEqualsOracle {
                 record.spec.tracking_threshold(),
                 record.dirty_since.is_some(),
                 ledger,
-                view.engine.watermarks(),
+                Watermarks { owes: record.owed_since.is_some(), ..view.engine.watermarks() },
             );
-            book.judge(&evaluation, view.refused.contains(&record.id), true)
+            book.judge(&evaluation, view.refused.contains(&record.id), view.ttl_ms < LONG_MS)
                 .map_err(|what| format!("job {}: {what}", record.id))?;
         }
         for (id, history) in &view.durable.history {
@@ -124,7 +127,8 @@ impl Book {
         }
     }
 
-    fn judge(&self, shown: &Evaluation, refused: bool, must_doubt: bool) -> Result<(), String> {
+    /// `may_park`: an episode that was not deployed in time is no longer active, and not over either.
+    fn judge(&self, shown: &Evaluation, refused: bool, may_park: bool) -> Result<(), String> {
         let count = shown.recovery_attempt_count;
         let incidents = self.lost.len() as u64;
         if refused && !shown.tracking_complete {
@@ -140,12 +144,13 @@ impl Book {
         } else {
             EvaluationStatus::Clean
         };
+        let pending = self.open.as_ref().is_some_and(|episode| episode.generation == 0);
+        let parked = may_park && pending && shown.active_episode.is_none();
         let numbers = (count, shown.episode_count, shown.incident_count);
         let right = numbers == (self.count, self.episodes, incidents)
-            && shown.active_episode.is_some() == self.open.is_some()
+            && (shown.active_episode.is_some() == self.open.is_some() || parked)
             && shown.status == expected
-            && shown.tracking_complete
-            && !(refused && must_doubt);
+            && shown.tracking_complete;
         if right {
             return Ok(());
         }

@@ -10,7 +10,7 @@
 
 use std::collections::BTreeMap;
 
-use steadfast_ledger::{Evaluation, evaluate};
+use steadfast_ledger::{Evaluation, Watermarks, evaluate};
 use steadfast_model::JobId;
 
 use super::View;
@@ -30,7 +30,7 @@ impl Forever {
                 record.spec.tracking_threshold(),
                 record.dirty_since.is_some(),
                 ledger,
-                view.engine.watermarks(),
+                Watermarks { owes: record.owed_since.is_some(), ..view.engine.watermarks() },
             );
             self.compare(record.id, &evaluation, view)?;
         }

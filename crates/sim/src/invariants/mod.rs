@@ -29,6 +29,8 @@ pub(crate) use twin::compare;
 pub(crate) struct View<'a> {
     pub engine: &'a Engine,
     pub durable: &'a Durable,
+    /// An episode that is not deployed for this long is parked.
+    pub ttl_ms: u64,
     /// Jobs whose ledger the store refused at least once.
     pub refused: &'a BTreeSet<JobId>,
     /// Jobs whose cancelling was acknowledged.

@@ -29,6 +29,7 @@ pub(super) const ALL: &[Case] = cases![
     a_job_that_ends_takes_all_of_its_running_state_with_it,
     the_history_is_listed_newest_first_page_by_page,
     a_job_that_ends_and_is_forgotten_at_once_leaves_nothing,
+    an_event_that_was_not_taken_to_every_job_is_seen_by_the_next_leader,
     the_journal_keeps_the_newest_events,
     a_large_batch_is_one_transaction,
     checkpoints_and_commits_do_not_disturb_each_other,
@@ -87,7 +88,7 @@ async fn a_new_store_is_empty_and_keeps_its_secret(place: Arc<dyn Place>) {
     let store = place.open().await;
     let loaded = store.load().await.expect("a new store loads");
     assert_eq!(loaded.snapshot, Snapshot::default());
-    assert_eq!((loaded.leader, loaded.member_events), (None, vec![]));
+    assert_eq!((loaded.leader, loaded.snapshot.journal), (None, vec![]));
     assert_ne!(loaded.secret_key.as_bytes(), &[0; 32]);
     drop(store);
     let again = place.open().await.load().await.expect("it loads again");
@@ -105,12 +106,15 @@ async fn what_was_put_is_loaded_also_after_reopening(place: Arc<dyn Place>) {
         put_ledger(12),
         put_token(12, 1, 2),
         put_job(3),
+        Op::PutProcessed(MemberEventSeq::new(1)),
     ];
     let first = store.load().await.expect("it loads").rev;
     let rev = term.commit(ops).await.expect("it commits");
     assert!(rev > first, "{rev:?} follows {first:?}");
     let expected = Snapshot {
         member_event_seq: MemberEventSeq::new(1),
+        processed: MemberEventSeq::new(1),
+        journal: vec![event.clone()],
         jobs: vec![samples::job(3), samples::job(12)],
         ledgers: [(JobId::new(12), Ok(samples::ledger()))].into(),
         members: vec![member],
@@ -120,7 +124,7 @@ async fn what_was_put_is_loaded_also_after_reopening(place: Arc<dyn Place>) {
     drop((term, store));
     let loaded = place.open().await.load().await.expect("it loads again");
     assert_eq!(loaded.snapshot, expected);
-    assert_eq!((loaded.rev, loaded.member_events), (rev, vec![event]));
+    assert_eq!(loaded.rev, rev);
     assert_eq!(loaded.leader, Some(samples::leader(1)));
 }
 
@@ -300,13 +304,29 @@ async fn a_job_that_ends_and_is_forgotten_at_once_leaves_nothing(place: Arc<dyn 
     assert_eq!(store.history(JobId::new(1)).await, Ok(None));
 }
 
+async fn an_event_that_was_not_taken_to_every_job_is_seen_by_the_next_leader(
+    place: Arc<dyn Place>,
+) {
+    let store = place.open().await;
+    let mut term = lead(&store).await;
+    term.commit(vec![Op::PutMemberEvent(samples::event(1))]).await.expect("it commits");
+    let reached = |snapshot: Snapshot| (snapshot.member_event_seq.get(), snapshot.processed.get());
+    assert_eq!(reached(load(&store).await), (1, 0), "the very first event, too");
+    term.commit(vec![Op::PutProcessed(MemberEventSeq::new(1))]).await.expect("it commits");
+    term.commit(vec![Op::PutMemberEvent(samples::event(2))]).await.expect("it commits");
+    drop((term, store));
+    let store = place.open().await;
+    let _term = lead(&store).await;
+    assert_eq!(reached(load(&store).await), (2, 1));
+}
+
 async fn the_journal_keeps_the_newest_events(place: Arc<dyn Place>) {
     let store = place.open().await;
     let mut term = lead(&store).await;
     let put = |n| Op::PutMemberEvent(samples::event(n));
     term.commit((1..=999).map(put).collect()).await.expect("it commits");
     let kept = |loaded: crate::Loaded| {
-        let seqs: Vec<u64> = loaded.member_events.iter().map(|event| event.seq.get()).collect();
+        let seqs: Vec<u64> = loaded.snapshot.journal.iter().map(|event| event.seq.get()).collect();
         (seqs[0], seqs.len(), loaded.snapshot.member_event_seq.get())
     };
     assert_eq!(kept(store.load().await.expect("it loads")), (1, 999, 999));

@@ -33,6 +33,7 @@ pub fn job(n: u64) -> JobRecord {
             pipeline: PipelineId::new(1),
             prepare_seq: 1,
         }),
+        losses: Vec::new(),
         fenced: Some(STARTED + 640),
         running_since: Some(STARTED + 1_210),
         failures: vec![Failure {
@@ -54,6 +55,7 @@ pub fn job(n: u64) -> JobRecord {
         counts: RestoreCounts { member_loss: 1, ..RestoreCounts::default() },
         dirty_since: None,
         ledger_revision: Some(ledger().revision()),
+        owed_since: None,
         pipelines: vec![pipeline],
     }
 }
@@ -136,7 +138,7 @@ pub fn history(n: u64, finished: Timestamp) -> HistoryRecord {
     job.status = JobStatus::Finished;
     job.finished = Some(finished);
     let seq = MemberEventSeq::new(1);
-    let watermarks = Watermarks { cluster: seq, processed: seq };
+    let watermarks = Watermarks { cluster: seq, processed: seq, owes: false };
     let evaluation = Some(evaluate(Some(2), false, Some(&ledger()), watermarks));
     HistoryRecord { job, ledger: Some(ledger()), evaluation }
 }

@@ -1,0 +1,93 @@
+//! Jobs that owe their ledger something: what the store refused is taken in again from the journal.
+//!
+//! A refused loss or preparation makes a job lag. It is cured by replaying the journal, in order, before
+//! anything else is told to the ledger; a deployment tells it in the very commit that it happens in, so
+//! that what is refused then, or a refused recovery or end, is lost for good and said to be.
+
+use steadfast_ledger::{JobLedger, TrackingLostCause};
+use steadfast_model::{JobId, MemberEventSeq, PipelineId, PipelineStatus};
+
+use crate::draft::Draft;
+use crate::engine::Engine;
+use crate::records::{MemberEvent, PipelineRecord};
+
+/// Events that the journal keeps for jobs that lag.
+pub(crate) const JOURNAL_EVENTS: usize = 1_000;
+/// How long a job lags before its ledger is tried again by itself.
+const TRY_AGAIN_MS: u64 = 1_000;
+
+impl Engine {
+    /// The store refused the ledger's part of a commit. The job goes on without; its ledger goes back to
+    /// what is durable, and owes the rest, or has lost it.
+    pub(crate) fn ledger_refused(&mut self, id: JobId, durable: Option<&JobLedger>, d: &mut Draft) {
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        let Some(ledger) = job.ledger.kept_mut() else { return };
+        let replayable = durable.filter(|durable| ledger.is_replayable_from(durable));
+        let refused = ledger.revision();
+        if let Some(durable) = replayable {
+            *ledger = durable.clone();
+            job.record.owed_since = Some(durable.watermark().next());
+            job.record.ledger_revision = Some(refused.next());
+            for pipeline in job.record.pipelines.iter_mut().filter(|pipeline| waits(pipeline)) {
+                pipeline.recovery = None;
+            }
+        } else {
+            job.record.owed_since = None;
+            ledger.tracking_lost(TrackingLostCause::WriteRefused, d.now);
+        }
+        // What is written next must not be taken for what was refused. It is not written at once: a store
+        // that goes on refusing would be asked all the time.
+        ledger.skip_to_revision(refused.next());
+        if replayable.is_some() {
+            self.ledger_alarm(d.now + TRY_AGAIN_MS, id);
+        }
+    }
+
+    /// Takes in what the job's ledger lacks, in order, before anything else is told to it.
+    pub(crate) fn catch_up(&mut self, id: JobId, d: &mut Draft) {
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        if job.record.owed_since.is_none() {
+            return;
+        }
+        let Some(ledger) = job.ledger.kept_mut() else { return };
+        let record = &mut job.record;
+        let missed = ledger.watermark().next();
+        let kept_from = self.journal.front().map_or(self.seq.next(), |event| event.seq);
+        if missed < kept_from && missed <= self.seq {
+            ledger.tracking_lost(TrackingLostCause::JournalGone, d.now);
+        }
+        for event in self.journal.iter().filter(|event| event.seq >= missed) {
+            let affected: Vec<PipelineId> = record
+                .pipelines
+                .iter()
+                .filter(|pipeline| pipeline.losses.contains(&event.seq))
+                .map(|pipeline| pipeline.id)
+                .collect();
+            let _ = ledger.member_lost(&event.loss(), &affected, &[]);
+        }
+        for pipeline in record.pipelines.iter_mut().filter(|pipeline| waits(pipeline)) {
+            pipeline.recovery = ledger.prepare(pipeline.id);
+        }
+        record.owed_since = None;
+        d.job(id);
+    }
+
+    /// Keeps an event for jobs that may come to lag.
+    pub(crate) fn journal_event(&mut self, event: MemberEvent) {
+        self.journal.push_back(event);
+        while self.journal.len() > JOURNAL_EVENTS {
+            self.journal.pop_front();
+        }
+    }
+
+    /// Events that not every job has been processed up to.
+    pub(crate) fn unprocessed(&self, processed: MemberEventSeq) -> Vec<MemberEvent> {
+        self.journal.iter().filter(|event| event.seq > processed).cloned().collect()
+    }
+}
+
+/// Whether the pipeline's next deployment is being prepared.
+fn waits(pipeline: &PipelineRecord) -> bool {
+    use PipelineStatus::{Created, Failing, Scheduled};
+    matches!(pipeline.status, Failing | Created | Scheduled)
+}
