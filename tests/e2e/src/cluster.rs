@@ -77,8 +77,12 @@ impl Cluster {
         self.wait_until_ready();
     }
 
+    /// Waits until `dev` says that it is ready.
+    ///
+    /// # Panics
+    /// When it ends instead.
     #[track_caller]
-    fn wait_until_ready(&mut self) {
+    pub fn wait_until_ready(&mut self) {
         const READY: &str = "steadfast: ready at ";
         let url = wait_until(PATIENCE, "`dev` to be ready", || {
             if let Some(ended) = self.dev.ended() {

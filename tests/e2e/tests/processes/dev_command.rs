@@ -18,15 +18,23 @@ fn the_end_of_dev_is_the_end_of_everything_it_started() {
 
 #[test]
 fn dev_with_submit_ends_with_the_jobs_exit_code() {
-    for (program, code) in [("true", 0), ("false", 1)] {
+    for (command, code) in [("true", 0), ("false", 1), ("sleep 600", 3)] {
         let mut cluster = Cluster::launch(1, 1, |folder, dev| {
             let file = folder.join("job.conf");
-            fs::write(&file, job(program)).expect("the cluster's folder can be written");
+            fs::write(&file, job(command)).expect("the cluster's folder can be written");
             dev.arg("--submit").arg(file);
         });
+        if code == 3 {
+            cluster.wait_until_ready();
+            let id = wait_until(PATIENCE, "the job to be listed", || {
+                Some(cluster.rest().running_jobs().first()?.job_id.clone())
+            });
+            let stopped = cluster.run(&mut cluster.steadfast(["stop", &id]));
+            assert_eq!(stopped.code, Some(0), "{stopped:?}");
+        }
         let ended = cluster.dev_ended();
-        assert_eq!(ended.code, Some(code), "{program}: {ended:?}");
-        assert_eq!(cluster.processes(), [], "{program}: {ended:?}");
+        assert_eq!(ended.code, Some(code), "{command}: {ended:?}");
+        assert_eq!(cluster.processes(), [], "{command}: {ended:?}");
     }
 }
 
@@ -68,9 +76,10 @@ fn a_second_coordinator_on_the_folder_is_refused() {
     });
 }
 
-fn job(program: &str) -> String {
+fn job(command: &str) -> String {
+    let command: Vec<&str> = command.split(' ').collect();
     format!(
-        r#"env {{ job.name = "{program}", job.mode = "BATCH", job.retry.times = 0 }}
-           pipelines = [{{ name = "p", tasks = [{{ name = "t", command = ["{program}"] }}] }}]"#
+        r#"env {{ job.name = "one", job.mode = "BATCH", job.retry.times = 0 }}
+           pipelines = [{{ name = "p", tasks = [{{ name = "t", command = {command:?} }}] }}]"#
     )
 }
