@@ -1,6 +1,7 @@
 //! `docs/acceptance.md` claims that a test shows each line of the proposals. A claim whose test was
 //! renamed or removed is worse than none, so every `` `path/to/file.rs::test_name` `` there must
-//! exist, and every row must name a test or say that there is none yet.
+//! exist, and every row must name a test or say that there is none yet. A golden scenario is named by its
+//! file, `` `path/scenarios/name.txt` ``; a test of its runner sees that every file is played.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +26,12 @@ pub fn check(files: &[SourceFile]) -> Vec<Finding> {
                 findings.push(Finding::at(page, at, message));
             }
         }
-        let shows_nothing = references.is_empty() && !last_cell(line).contains(NOT_YET);
+        let scenarios = scenarios(line);
+        for path in scenarios.iter().filter(|path| !by_path.contains_key(**path)) {
+            findings.push(Finding::at(page, at, format!("there is no scenario {path}")));
+        }
+        let names_none = references.is_empty() && scenarios.is_empty();
+        let shows_nothing = names_none && !last_cell(line).contains(NOT_YET);
         if is_row(line) && shows_nothing {
             let message = format!("the last cell names no test; then it must say \"{NOT_YET}\"");
             findings.push(Finding::at(page, at, message));
@@ -44,6 +50,12 @@ fn references(line: &str) -> Vec<(&str, &str)> {
             Some((&text[..end], text.rsplit("::").next()?))
         })
         .collect()
+}
+
+/// The golden scenarios that a line names.
+fn scenarios(line: &str) -> Vec<&str> {
+    let quoted = line.split('`').skip(1).step_by(2);
+    quoted.filter(|text| text.contains("/scenarios/") && text.ends_with(".txt")).collect()
 }
 
 /// Rows of a table, except its head and the line of dashes below that; the first cell is a short id.
@@ -105,6 +117,15 @@ mod tests {
             assert!(found[0].starts_with("docs/acceptance.md:2: "), "{found:?}");
             assert!(found[0].contains(complaint), "{found:?}");
         }
+    }
+
+    #[test]
+    fn a_scenario_is_named_by_its_file_which_must_exist() {
+        let row = |name: &str| format!("| A1 | x | `crates/a/tests/scenarios/{name}.txt` |\n");
+        let story = || SourceFile::new("crates/a/tests/scenarios/told.txt", "");
+        let found = |page: &str| check(&[SourceFile::new(PAGE, page), story()]).len();
+        assert_eq!(found(&row("told")), 0);
+        assert_eq!(found(&row("untold")), 1);
     }
 
     #[test]
