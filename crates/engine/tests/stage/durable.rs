@@ -1,11 +1,31 @@
 //! What the scenarios' engine has made durable: the contract of a store, without one.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use steadfast_engine::records::{HistoryRecord, JobRecord, MemberEvent, MemberRecord, Snapshot};
 use steadfast_engine::{MemberWrite, Step};
 use steadfast_ledger::JobLedger;
 use steadfast_model::{JobId, MemberEventSeq, MemberUuid};
+
+/// How much of a commit is durable when the coordinator dies on it. A large one is several transactions:
+/// the journal entry first, then the jobs, and last how far every job has been processed.
+#[derive(Clone, Copy)]
+pub enum Part {
+    Nothing,
+    Journal { jobs: usize },
+    All,
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Nothing => f.write_str("nothing of its commit is durable"),
+            Self::Journal { jobs } => write!(f, "the loss is in the journal and {jobs} jobs know"),
+            Self::All => f.write_str("its commit is durable and nothing of it is said"),
+        }
+    }
+}
 
 #[derive(Default)]
 pub struct Durable {
@@ -19,6 +39,20 @@ pub struct Durable {
 }
 
 impl Durable {
+    /// What becomes durable of a commit on which the coordinator dies.
+    pub fn apply_part(&mut self, step: &Step, part: Part) {
+        match part {
+            Part::Nothing => {}
+            Part::All => self.apply(step, &[]),
+            Part::Journal { jobs } => {
+                let mut part = step.clone();
+                part.processed = None;
+                part.jobs.truncate(jobs);
+                self.apply(&part, &[]);
+            }
+        }
+    }
+
     pub fn apply(&mut self, step: &Step, refused: &[JobId]) {
         self.seq = step.member_event.as_ref().map_or(self.seq, |event| event.seq);
         self.journal.extend(step.member_event.clone());
@@ -62,5 +96,13 @@ impl Durable {
             members: self.members.values().cloned().collect(),
             finished: self.history.iter().map(|(id, history)| (*id, ended(history))).collect(),
         }
+    }
+}
+
+impl fmt::Display for Durable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (jobs, ledgers, ended) = (self.jobs.len(), self.ledgers.len(), self.history.len());
+        let events = self.journal.len();
+        write!(f, "stored: {jobs} jobs, {ledgers} ledgers, {ended} ended jobs, {events} member events")
     }
 }

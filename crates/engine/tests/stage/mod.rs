@@ -1,8 +1,13 @@
 //! The stage of the golden scenarios: an engine, what it has made durable, and names that people can
 //! read. Members are `a`, `b`, …; containers are `c1`, `c2`, … in the order of their deployment; jobs are
 //! `j1`, `j2`, ….
+//!
+//! A coordinator's death is one command, `die`: it names the commit that the death falls on, and how much
+//! of that commit is durable. What was not committed has not happened, and of what was, nothing has been
+//! said. Nobody listens then until `up`. `reload` is a change of coordinator between two commits.
 
 mod durable;
+mod listing;
 mod words;
 
 use std::collections::BTreeMap;
@@ -18,7 +23,7 @@ use steadfast_model::{
     ContainerEvent, ExecutionId, JobId, MemberUuid, Outcome, Proof, TermNonce, Timestamp,
 };
 
-use durable::Durable;
+use durable::{Durable, Part};
 use words::{Words, job_spec, job_state};
 
 const BEGIN_MS: u64 = 1_000_000;
@@ -34,6 +39,10 @@ pub struct Stage {
     answers: BTreeMap<ExecutionId, Timestamp>,
     shown: BTreeMap<JobId, (String, String)>,
     refuse_ledger: bool,
+    /// The death that was ordered: after so many more commits, on the next one.
+    death: Option<(u64, Part)>,
+    is_down: bool,
+    suspects_itself: bool,
     out: String,
 }
 
@@ -52,6 +61,9 @@ impl Stage {
             answers: BTreeMap::new(),
             shown: BTreeMap::new(),
             refuse_ledger: false,
+            death: None,
+            is_down: false,
+            suspects_itself: false,
             out: String::new(),
         };
         stage.step(Input::TookOver);
@@ -61,6 +73,10 @@ impl Stage {
     /// Plays one command; what happened, a line each.
     pub fn act(&mut self, command: &str) -> String {
         let words = Words::of(command);
+        if self.is_down && !matches!(words.verb(), "up" | "wait" | "lose-ledger") {
+            self.say("nobody listens".to_owned());
+            return std::mem::take(&mut self.out);
+        }
         match words.verb() {
             "hello" => self.hello(&words),
             "submit" => {
@@ -97,8 +113,25 @@ impl Stage {
             }
             "wait" => self.wait(&words),
             "refuse-ledger" => self.refuse_ledger = true,
-            "reload" => self.reload(),
+            "reload" => self.take_over(),
+            "die" => self.death = Some(death(&words)),
+            "down" => self.is_down = true,
+            "up" => self.take_over(),
+            "lose-ledger" => {
+                let job = self.job(words.name(1));
+                self.durable.ledgers.remove(&job);
+            }
             "show" => self.show(),
+            "members" => self.say_lines(listing::members(&self.engine)),
+            "failures" => {
+                let job = self.job(words.name(1));
+                self.say_lines(listing::failures(&self.engine, &self.durable, job));
+            }
+            "episodes" => {
+                let job = self.job(words.name(1));
+                self.say_lines(listing::episodes(&self.engine, &self.durable, job));
+            }
+            "stored" => self.say_lines(vec![self.durable.to_string()]),
             other => panic!("no such command: {other}"),
         }
         std::mem::take(&mut self.out)
@@ -108,14 +141,18 @@ impl Stage {
         let name = words.name(1).to_owned();
         let connection = Connection(self.connections.values().map(|c| c.0).max().unwrap_or(0) + 1);
         let known = self.connections.insert(name.clone(), connection).is_some();
-        let runs = words.list("runs");
         let started = ContainerEvent::Started { pid: 2, wrapper_pid: 1 };
-        let running = runs.iter().map(|c| (self.container(c), Some(started.clone())));
-        let containers = running.collect();
+        let outcome = Some(Outcome::Exited { code: 0 });
+        let ended = ContainerEvent::Ended { outcome, proof: Some(Proof::NoChildLeft) };
+        let seen = |key, event: &ContainerEvent| -> Vec<_> {
+            let names = words.list(key);
+            names.iter().map(|name| (self.container(name), Some(event.clone()))).collect()
+        };
+        let containers = [seen("runs", &started), seen("ended", &ended)].concat();
         let record = MemberRecord {
             uuid: member(&name),
             host: name.clone(),
-            address: "10.0.0.1:5801".to_owned(),
+            address: words.value("at").unwrap_or("10.0.0.1:5801").to_owned(),
             pid: 1,
             slots: words.number("slots").unwrap_or(4) as u32,
             tags: BTreeMap::new(),
@@ -128,24 +165,34 @@ impl Stage {
         self.step(Input::Hello { connection, member, welcomed: known, containers });
     }
 
-    /// `ended c1 code=1`, `signal=9`, `told` (by the ladder), `unproven`.
+    /// `ended c1 code=1`, `signal=9`, `not-started`, `told` (by the ladder), `unproven`; with `awaited`
+    /// the reporter waits for the acknowledgement and would say it again without.
     fn ended(&mut self, words: &Words) {
         let proven = !words.has("unproven");
         let outcome = match (words.number("code"), words.number("signal")) {
             (Some(code), _) => Some(Outcome::Exited { code: code as i32 }),
             (_, Some(signal)) => Some(Outcome::Signaled { signal: signal as i32 }),
+            _ if words.has("not-started") => {
+                Some(Outcome::NotStarted { error: "no such file".to_owned() })
+            }
             _ => None,
         };
+        let ticket = words.has("awaited").then_some(Ticket(3));
         let proof = proven.then_some(Proof::NoChildLeft);
         for container in words.names().filter(|name| name.starts_with('c')) {
-            self.report(container, ContainerEvent::Ended { outcome: outcome.clone(), proof });
+            let event = ContainerEvent::Ended { outcome: outcome.clone(), proof };
+            self.report_by(Reporter::Wrapper(ticket), container, event);
         }
     }
 
     fn report(&mut self, container: &str, event: ContainerEvent) {
+        self.report_by(Reporter::Wrapper(None), container, event);
+    }
+
+    fn report_by(&mut self, reporter: Reporter, container: &str, event: ContainerEvent) {
         let execution = self.container(container);
         let before = self.engine.counters().redundant_notifications;
-        self.step(Input::Container { execution, event, reporter: Reporter::Wrapper(None) });
+        self.step(Input::Container { execution, event, reporter });
         if self.engine.counters().redundant_notifications > before {
             self.say("redundant".to_owned());
         }
@@ -157,6 +204,10 @@ impl Stage {
         let speakers: Vec<String> = words.list("heard");
         let mut beat = self.now;
         loop {
+            if self.is_down {
+                self.now = end;
+                return;
+            }
             let deadline = self.engine.next_deadline().map_or(end, Timestamp::as_millis);
             let next = deadline.max(self.now).min(beat).min(end);
             self.now = next;
@@ -179,7 +230,9 @@ impl Stage {
         }
     }
 
-    fn reload(&mut self) {
+    /// Another coordinator takes over what is durable.
+    fn take_over(&mut self) {
+        self.is_down = false;
         self.terms += 1;
         // Another coordinator, with another clock.
         self.now += 1_000;
@@ -194,7 +247,16 @@ impl Stage {
     }
 
     fn step(&mut self, input: Input) {
+        if self.is_down {
+            return;
+        }
         let step = self.engine.step(Timestamp::from_millis(self.now), input);
+        if let Some(part) = self.dies_on(&step) {
+            self.durable.apply_part(&step, part);
+            self.is_down = true;
+            self.say(format!("the coordinator dies, {part}"));
+            return;
+        }
         let refused = self.commit(&step);
         let answers = self.change_index(&step);
         self.tell(&step);
@@ -209,6 +271,15 @@ impl Stage {
             self.tell_jobs();
             self.step(Input::LastAnswers(answers));
         }
+    }
+
+    fn dies_on(&mut self, step: &Step) -> Option<Part> {
+        let (commits, part) = self.death?;
+        if step.writes_nothing() {
+            return None;
+        }
+        self.death = (commits > 0).then(|| (commits - 1, part));
+        (commits == 0).then_some(part)
     }
 
     fn commit(&mut self, step: &Step) -> Vec<JobId> {
@@ -242,6 +313,14 @@ impl Stage {
     }
 
     fn tell(&mut self, step: &Step) {
+        let suspicion = self.engine.self_suspicion();
+        if self.suspects_itself != suspicion.is_some() {
+            self.suspects_itself = suspicion.is_some();
+            self.say(suspicion.map_or_else(
+                || "the coordinator suspects itself no longer".to_owned(),
+                |held| format!("the coordinator suspects itself: {} members at once", held.members),
+            ));
+        }
         if let Some(event) = &step.member_event {
             let name = name_of(event.member);
             self.say(format!("{name} is lost, event {}: {}", event.seq, event.evidence));
@@ -319,6 +398,10 @@ impl Stage {
         }
     }
 
+    fn say_lines(&mut self, lines: Vec<String>) {
+        lines.into_iter().for_each(|line| self.say(line));
+    }
+
     fn say(&mut self, line: String) {
         let _ = writeln!(self.out, "{line}");
     }
@@ -342,6 +425,18 @@ impl Stage {
     fn connection(&self, name: &str) -> Connection {
         *self.connections.get(name).unwrap_or_else(|| panic!("{name} never said hello"))
     }
+}
+
+/// `die before`, `die after`, or `die journalled jobs=1`, all on the next commit; on the second with
+/// `commit=2`.
+fn death(words: &Words<'_>) -> (u64, Part) {
+    let part = match words.name(1) {
+        "before" => Part::Nothing,
+        "journalled" => Part::Journal { jobs: words.number("jobs").unwrap_or(0) as usize },
+        "after" => Part::All,
+        other => panic!("no such death: {other}"),
+    };
+    (words.number("commit").unwrap_or(1) - 1, part)
 }
 
 fn load(durable: &Durable, term: u64, now: u64) -> Engine {

@@ -37,7 +37,7 @@ impl<'a> Words<'a> {
         self.0.contains(&word)
     }
 
-    fn value(&self, key: &str) -> Option<&'a str> {
+    pub fn value(&self, key: &str) -> Option<&'a str> {
         self.0.iter().find_map(|word| word.strip_prefix(key)?.strip_prefix('='))
     }
 
