@@ -103,6 +103,9 @@ impl fmt::Display for Durable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (jobs, ledgers, ended) = (self.jobs.len(), self.ledgers.len(), self.history.len());
         let events = self.journal.len();
-        write!(f, "stored: {jobs} jobs, {ledgers} ledgers, {ended} ended jobs, {events} member events")
+        write!(
+            f,
+            "stored: {jobs} jobs, {ledgers} ledgers, {ended} ended jobs, {events} member events"
+        )
     }
 }

@@ -1,7 +1,7 @@
 //! What a scenario can ask to see beside what happens: members, a job's failures, its ledger's episodes.
 
-use steadfast_engine::records::{FailureKind, JobRecord};
 use steadfast_engine::Engine;
+use steadfast_engine::records::{FailureKind, JobRecord};
 use steadfast_ledger::{Attempt, AttemptOutcome, Episode, EpisodeStatus, JobLedger};
 use steadfast_model::JobId;
 
@@ -42,7 +42,7 @@ pub fn episodes(engine: &Engine, durable: &Durable, id: JobId) -> Vec<String> {
         return vec!["no ledger".to_owned()];
     };
     let open = ledger.active().or(ledger.parked());
-    ledger.history().iter().chain(open).flat_map(|episode| tell(episode)).collect()
+    ledger.history().iter().chain(open).flat_map(tell).collect()
 }
 
 fn find<'a>(

@@ -10,7 +10,7 @@ mod durable;
 mod listing;
 mod words;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::sync::Arc;
 
@@ -34,6 +34,8 @@ pub struct Stage {
     now: u64,
     terms: u64,
     connections: BTreeMap<String, Connection>,
+    /// Agents that have been told "welcome".
+    welcomed: BTreeSet<String>,
     containers: Vec<ExecutionId>,
     jobs: Vec<JobId>,
     answers: BTreeMap<ExecutionId, Timestamp>,
@@ -56,6 +58,7 @@ impl Stage {
             now: BEGIN_MS,
             terms: 1,
             connections: BTreeMap::new(),
+            welcomed: BTreeSet::new(),
             containers: Vec::new(),
             jobs: Vec::new(),
             answers: BTreeMap::new(),
@@ -140,7 +143,8 @@ impl Stage {
     fn hello(&mut self, words: &Words) {
         let name = words.name(1).to_owned();
         let connection = Connection(self.connections.values().map(|c| c.0).max().unwrap_or(0) + 1);
-        let known = self.connections.insert(name.clone(), connection).is_some();
+        self.connections.insert(name.clone(), connection);
+        let welcomed = self.welcomed.contains(&name);
         let started = ContainerEvent::Started { pid: 2, wrapper_pid: 1 };
         let outcome = Some(Outcome::Exited { code: 0 });
         let ended = ContainerEvent::Ended { outcome, proof: Some(Proof::NoChildLeft) };
@@ -162,7 +166,7 @@ impl Stage {
             lost: None,
         };
         let member = Box::new(record);
-        self.step(Input::Hello { connection, member, welcomed: known, containers });
+        self.step(Input::Hello { connection, member, welcomed, containers });
     }
 
     /// `ended c1 code=1`, `signal=9`, `not-started`, `told` (by the ladder), `unproven`; with `awaited`
@@ -305,7 +309,12 @@ impl Stage {
                         self.answers.insert(*id, at);
                     }
                 }
-                IndexChange::Invalid(id, ..) => answers.push((*id, self.answers.get(id).copied())),
+                IndexChange::Invalid(id, _, entry) => {
+                    let known = self.answers.get(id).copied();
+                    let last = known.or(entry.assumed_answer);
+                    self.answers.extend(last.map(|at| (*id, at)));
+                    answers.push((*id, last));
+                }
                 IndexChange::Remove(_) | IndexChange::Hold(..) | IndexChange::Release(_) => {}
             }
         }
@@ -349,7 +358,10 @@ impl Stage {
         let to = self.connections.iter().find(|(_, known)| **known == connection);
         let to = to.map_or("an old connection", |(name, _)| name.as_str()).to_owned();
         let line = match message {
-            AgentMessage::Welcome => "welcome".to_owned(),
+            AgentMessage::Welcome => {
+                self.welcomed.insert(to.clone());
+                "welcome".to_owned()
+            }
             AgentMessage::RegisterAnew => "register anew".to_owned(),
             AgentMessage::Launch(launch) => format!(
                 "launch {}: pipeline {}, task group {}, attempt {}, token {}",
