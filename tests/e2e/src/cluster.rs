@@ -179,6 +179,36 @@ impl Cluster {
         });
     }
 
+    /// Starts one more agent, as a person would by hand, and waits until it is a member.
+    ///
+    /// # Panics
+    /// When it does not become one.
+    #[track_caller]
+    pub fn add_member(&self) -> Member {
+        let name = self.name("agent");
+        let mut command = self.steadfast(["agent", "--slots", &self.size.slots.to_string()]);
+        command.arg("--data").arg(self.folder.path().join(&name));
+        let agent = Running::start(&mut command, self.folder.path(), &name);
+        wait_until(PATIENCE, "one more member", || {
+            let members = self.rest.members_now()?;
+            let is_it = |one: &Member| one.pid == agent.pid() && one.status == MemberStatus::Alive;
+            members.into_iter().find(is_it)
+        })
+    }
+
+    /// Waits for a coordinator other than the killed one, and gives its epoch.
+    ///
+    /// # Panics
+    /// When there is none in time.
+    #[track_caller]
+    pub fn wait_until_led_again(&self, old: Process) -> u64 {
+        wait_until(PATIENCE, "the coordinator to be started again", || {
+            let ready = !old.is_alive() && self.rest.is_ready();
+            let coordinator = self.rest.overview_now().filter(|_| ready)?.coordinator;
+            (coordinator.pid != old.pid).then_some(coordinator.epoch)
+        })
+    }
+
     /// A command of the product that speaks to this cluster.
     pub fn steadfast<'a>(&self, arguments: impl IntoIterator<Item = &'a str>) -> Command {
         let mut command = steadfast(&self.marker);

@@ -14,7 +14,7 @@ fn no_container_is_restarted_and_the_counts_go_on() {
         let epoch = cluster.rest().overview().coordinator.epoch;
         let old = cluster.coordinator();
         old.signal(Signal::KILL);
-        let now = ready_again(&cluster, old);
+        let now = cluster.wait_until_led_again(old);
         assert!(now > epoch, "a new term: {now} after {epoch}");
         let after = cluster.wait_until_runs(&id, 1);
         assert_eq!(after.containers(), before.containers(), "adopted, not restarted");
@@ -45,13 +45,13 @@ fn a_loss_that_nobody_saw_is_found_by_the_next_coordinator_and_counted_once() {
     agent.signal(Signal::KILL);
     old.signal(Signal::KILL);
 
-    ready_again(&cluster, old);
+    cluster.wait_until_led_again(old);
     let again = cluster.wait_until_runs(&id, 2);
     cluster.wait_until_lost(&lost);
     // And once more, now that it is written down.
     let old = cluster.coordinator();
     old.signal(Signal::KILL);
-    ready_again(&cluster, old);
+    cluster.wait_until_led_again(old);
     assert_eq!(cluster.wait_until_runs(&id, 2).containers(), again.containers());
 
     let finished = cluster.wait_until_finished(&id, &output);
@@ -74,7 +74,7 @@ fn a_loss_in_the_coordinators_last_moments_is_counted_once() {
     });
     old.signal(Signal::KILL);
 
-    ready_again(&cluster, old);
+    cluster.wait_until_led_again(old);
     cluster.wait_until_runs(&id, 2);
     let finished = cluster.wait_until_finished(&id, &output);
     assert_counted_once(&finished, &lost.uuid);
@@ -88,16 +88,6 @@ fn assert_counted_once(finished: &Job, lost: &str) {
     assert_eq!(label.recovery_attempt_count, 1, "{label:?}");
     assert_eq!(label.last_lost_member_uuid.as_deref(), Some(lost), "{label:?}");
     assert_eq!((finished.counts.member_loss, finished.counts.program), (1, 0));
-}
-
-/// Waits for a coordinator other than the killed one, and gives its epoch.
-#[track_caller]
-fn ready_again(cluster: &Cluster, old: Process) -> u64 {
-    wait_until(PATIENCE, "the coordinator to be started again", || {
-        let ready = !old.is_alive() && cluster.rest().is_ready();
-        let coordinator = cluster.rest().overview_now().filter(|_| ready)?.coordinator;
-        (coordinator.pid != old.pid).then_some(coordinator.epoch)
-    })
 }
 
 fn programs(cluster: &Cluster, job: &Job) -> Vec<Process> {

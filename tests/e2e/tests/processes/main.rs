@@ -13,6 +13,7 @@ mod everything_killed;
 mod member_stopped;
 mod members_killed;
 mod program_killed;
+mod random_faults;
 mod short_lease;
 mod stopped_past_its_lease;
 mod submit_and_stop;
