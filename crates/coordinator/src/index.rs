@@ -5,6 +5,7 @@
 //! can slip past, and makes it invalid after it with one swap, which returns the last answer. Nothing
 //! thaws: a term that ends drops its whole index.
 
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
 use hashbrown::HashMap;
@@ -13,6 +14,9 @@ use steadfast_engine::{IndexChange, IndexEntry};
 use steadfast_model::{ExecutionId, FencingToken, InvalidReason, JobId, TaskGroupId, Timestamp};
 
 const SHARDS: usize = 64;
+/// Containers that are proven gone, remembered in each shard: what of them still asks is told why, and
+/// whose token has replaced its own.
+const DEPARTED_PER_SHARD: usize = 256;
 /// Checkpoints that one task group may write in a second.
 const CHECKPOINTS_PER_SECOND: u64 = 10;
 
@@ -174,9 +178,32 @@ pub(crate) struct CheckpointOwner {
     pub token: FencingToken,
 }
 
+#[derive(Default)]
+struct Shard {
+    entries: HashMap<ExecutionId, Entry>,
+    /// The newest that are proven gone; their entries are invalid.
+    departed: VecDeque<ExecutionId>,
+}
+
+impl Shard {
+    fn depart(&mut self, execution: ExecutionId) {
+        let Some(entry) = self.entries.get(&execution) else { return };
+        if let State::Live { .. } = entry.cell.state() {
+            entry.set_reason(InvalidReason::UnknownId);
+        }
+        entry.cell.invalidate();
+        self.departed.push_back(execution);
+        if self.departed.len() > DEPARTED_PER_SHARD
+            && let Some(oldest) = self.departed.pop_front()
+        {
+            self.entries.remove(&oldest);
+        }
+    }
+}
+
 /// Every container that may still ask, of one term.
 pub(crate) struct ValidityIndex {
-    shards: Vec<RwLock<HashMap<ExecutionId, Entry>>>,
+    shards: Vec<RwLock<Shard>>,
     /// Whether this leader may answer at all. Checked before each look-up.
     open: AtomicBool,
 }
@@ -203,14 +230,14 @@ impl ValidityIndex {
         self.open.load(Ordering::Acquire)
     }
 
-    fn shard(&self, execution: ExecutionId) -> &RwLock<HashMap<ExecutionId, Entry>> {
+    fn shard(&self, execution: ExecutionId) -> &RwLock<Shard> {
         use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
         let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one(execution);
         &self.shards[(hash % SHARDS as u64) as usize]
     }
 
     fn with<T>(&self, execution: ExecutionId, read: impl FnOnce(&Entry) -> T) -> Option<T> {
-        self.shard(execution).read().get(&execution).map(read)
+        self.shard(execution).read().entries.get(&execution).map(read)
     }
 
     /// Answers a container's question.
@@ -271,17 +298,17 @@ impl ValidityIndex {
     pub fn apply(&self, change: &IndexChange) -> Option<(ExecutionId, Option<Timestamp>)> {
         match *change {
             IndexChange::Live(id, ref entry) => {
-                self.shard(id).write().insert(id, Entry::new(entry));
+                self.shard(id).write().entries.insert(id, Entry::new(entry));
                 None
             }
             IndexChange::Invalid(id, reason, ref entry) => {
                 let mut shard = self.shard(id).write();
-                let entry = shard.entry(id).or_insert_with(|| Entry::new(entry));
+                let entry = shard.entries.entry(id).or_insert_with(|| Entry::new(entry));
                 entry.set_reason(reason);
                 Some((id, entry.cell.invalidate()))
             }
             IndexChange::Remove(id) => {
-                self.shard(id).write().remove(&id);
+                self.shard(id).write().depart(id);
                 None
             }
             IndexChange::Hold(id, ask_again_ms) => {
@@ -384,6 +411,24 @@ mod tests {
         let admitted = (0..20).filter(|_| index.admit_checkpoint(ID, at(0))).count();
         assert_eq!(admitted, 10);
         assert!(index.admit_checkpoint(ID, at(1_000)));
+    }
+
+    #[test]
+    fn what_is_proven_gone_is_told_so_for_a_while_and_within_a_bound() {
+        let index = index(None);
+        index.apply(&revoke());
+        index.apply(&IndexChange::Remove(ID));
+        assert_eq!(index.ask(ID, at(0)), Answer::Invalid(InvalidReason::Superseded));
+        let owner = index.checkpoint_owner(ID).map(|owner| owner.token);
+        assert_eq!(owner, Some(FencingToken::new(7)), "the store says which token is current");
+        for seq in 2..=20_000 {
+            let id = ExecutionId::of_term(TermNonce::new(1), seq);
+            index.apply(&IndexChange::Live(id, entry(None)));
+            index.apply(&IndexChange::Remove(id));
+        }
+        let kept: usize = index.shards.iter().map(|shard| shard.read().entries.len()).sum();
+        assert!(kept <= SHARDS * DEPARTED_PER_SHARD, "{kept}");
+        assert_eq!(index.ask(ID, at(0)), Answer::Invalid(InvalidReason::UnknownId));
     }
 
     #[test]
