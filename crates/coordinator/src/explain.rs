@@ -3,7 +3,7 @@
 use steadfast_api::{Explanation, Sentence};
 use steadfast_engine::records::{FailureKind, JobRecord};
 use steadfast_ledger::{Episode, EpisodeStatus, JobLedger, Tracking};
-use steadfast_model::{LeaveClassification, LossCause, Timestamp};
+use steadfast_model::{LeaveClassification, Timestamp};
 
 use crate::convert::episode_id;
 
@@ -80,18 +80,14 @@ impl Story<'_> {
         for incident in &episode.incidents {
             let pipelines: Vec<String> =
                 incident.pipelines.iter().map(|pipeline| pipeline.to_string()).collect();
-            let cause = match incident.cause {
-                LossCause::ConnectionClosed => "connection closed",
-                LossCause::Silence => "silence",
-                LossCause::Leaving => "its agent left",
-            };
             let text = format!(
-                "member {} ({}) was lost: {cause}, {} → episode {} → {} task groups of pipelines {}",
+                "member {} ({}) was lost: {} → episode {} → {} of {} {}",
                 incident.member,
                 incident.address,
                 incident.evidence,
                 episode.number,
-                incident.task_group_count,
+                counted(incident.task_group_count, "task group"),
+                if incident.pipeline_count == 1 { "pipeline" } else { "pipelines" },
                 pipelines.join(", "),
             );
             self.say(incident.declared, Some(episode), text);
@@ -140,6 +136,61 @@ impl Story<'_> {
                 text += &format!("; that attempt failed: {cause}");
             }
             self.say(at, Some(episode), text);
+        }
+    }
+}
+
+/// "1 task group", "2 task groups".
+fn counted(count: u64, what: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {what}{plural}")
+}
+
+#[cfg(test)]
+mod tests {
+    use steadfast_ledger::Loss;
+    use steadfast_model::{FencingToken, LossCause, MemberEventSeq, PipelineId, TaskGroupId};
+    use steadfast_store::conformance::samples;
+
+    use super::*;
+
+    fn at(ms: u64) -> Timestamp {
+        samples::job(1).created + ms
+    }
+
+    #[test]
+    fn the_story_of_a_loss_is_told_in_order_up_to_the_label() {
+        let mut ledger = JobLedger::new(1, MemberEventSeq::new(0), 10);
+        let loss = Loss {
+            cause: LossCause::Silence,
+            evidence: "silent for 5000 ms".to_owned(),
+            declared: at(5_000),
+            ..samples::event(1).loss()
+        };
+        let pipelines = [PipelineId::new(1), PipelineId::new(2)];
+        let _ = ledger.member_lost(&loss, &pipelines, &[TaskGroupId::new(1), TaskGroupId::new(2)]);
+        for (ms, pipeline) in [(5_600, 1), (5_700, 2)] {
+            let attempt = ledger.prepare(PipelineId::new(pipeline)).expect("it is affected");
+            let _ = ledger.confirm(attempt, at(ms), at(ms));
+        }
+        for (ms, pipeline) in [(6_000, 1), (6_100, 2)] {
+            let _ = ledger.recovered(PipelineId::new(pipeline), at(ms));
+        }
+        let mut job = samples::job(1);
+        job.pipelines[0].failures.clear();
+        job.pipelines[0].task_groups[0].token = FencingToken::new(2);
+        let texts: Vec<String> =
+            explain(&job, Some(&ledger)).sentences.into_iter().map(|s| s.text).collect();
+        let expected = [
+            "was submitted",
+            "was lost: silent for 5000 ms → episode 1 → 2 task groups of pipelines 1, 2",
+            "pipeline 1 was deployed again → counted once, total 1 of threshold 1 → DIRTY",
+            "pipeline 2 was deployed again: the same job-level attempt, not counted again",
+            "episode 1 is complete: every affected pipeline runs again",
+        ];
+        assert_eq!(texts.len(), expected.len(), "{texts:#?}");
+        for (text, end) in texts.iter().zip(expected) {
+            assert!(text.ends_with(end), "{text}");
         }
     }
 }
