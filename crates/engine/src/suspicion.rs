@@ -2,7 +2,9 @@
 //! its network's or its machine's, and emptying a healthy cluster would be the worst answer.
 //!
 //! If, of three or more members, more than half fall silent, or close within a second, declarations of
-//! loss are held for one more timeout. The members stay suspected; who returns was never lost.
+//! loss are held for one more timeout. The members stay suspected; who returns was never lost. The hold
+//! does not end early when half of them are back: after a cut they come back one by one, and the last
+//! must have as long as the first.
 
 use steadfast_model::Timestamp;
 
@@ -27,14 +29,16 @@ pub struct SelfSuspicion {
 impl Members {
     /// Begins to suspect the coordinator itself, or stops: to be called before anybody is declared lost.
     pub(crate) fn suspect_self(&mut self, now: Timestamp) {
-        let gone = self.gone_together();
-        match (self.suspicion, gone) {
-            (None, Some(members)) if self.suspects_self => {
-                let until_ms = self.listened_ms() + self.timeout_ms();
-                self.suspicion = Some(SelfSuspicion { since: now, members, until_ms });
+        if self.suspicion.is_some() {
+            let all_decided = !self.troubles().any(|trouble| trouble.is_due);
+            if all_decided {
+                self.suspicion = None;
             }
-            (Some(_), None) => self.suspicion = None,
-            _ => {}
+        } else if self.suspects_self
+            && let Some(members) = self.gone_together()
+        {
+            let until_ms = self.listened_ms() + self.timeout_ms();
+            self.suspicion = Some(SelfSuspicion { since: now, members, until_ms });
         }
     }
 
