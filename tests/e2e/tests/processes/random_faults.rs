@@ -49,11 +49,12 @@ fn after_every_random_fault_the_counts_equal_those_of_an_oracle_outside() {
     let scene = Scene::submit(&cluster, rounds);
     let mut agents = cluster.present_members();
     let mut oracle = Oracle::default();
+    let mut undrawn = Vec::new();
     let mut before = scene.wait_until_settled(&agents, None);
     oracle.assert_agrees(&before.job);
 
     for round in 1..=rounds {
-        let fault = *draw.one_of(&Fault::ALL);
+        let fault = draw.fault(&mut undrawn);
         story.tell(format!("round {round}: {fault:?}"));
         let hit = scene.strike(fault, &agents, &before, &mut draw);
         story.tell(format!("round {round}: {fault:?}, {}", hit.told()));
@@ -381,14 +382,26 @@ fn starts(output: &Output) -> Vec<usize> {
 struct Draw(u64);
 
 impl Draw {
+    /// A fault of those that are left; each comes once before any comes again, so that a few rounds see
+    /// them all.
+    fn fault(&mut self, undrawn: &mut Vec<Fault>) -> Fault {
+        if undrawn.is_empty() {
+            undrawn.extend(Fault::ALL);
+        }
+        undrawn.swap_remove(self.below(undrawn.len()))
+    }
+
     fn one_of<'a, T>(&mut self, choices: &'a [T]) -> &'a T {
+        &choices[self.below(choices.len())]
+    }
+
+    fn below(&mut self, end: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         mixed ^= mixed >> 31;
-        let at = mixed % choices.len() as u64;
-        &choices[usize::try_from(at).expect("less than a length")]
+        usize::try_from(mixed % end as u64).expect("less than a length")
     }
 }
 
