@@ -13,7 +13,8 @@ use steadfast_ledger::{
     Attempt, AttemptOutcome, Episode, EpisodeStatus, Evaluation, Incident, JobLedger, Marks,
 };
 use steadfast_model::{
-    EpisodeNumber, ExecutionId, JobId, JobSpec, LeaseTerms, PipelineStatus, RetryPolicy, Timestamp,
+    EpisodeNumber, ExecutionId, JobId, JobSpec, LeaseTerms, PipelineSpec, PipelineStatus,
+    RetryPolicy, Timestamp,
 };
 use steadfast_store::HistorySummary;
 
@@ -179,14 +180,17 @@ fn pipeline_info(
         pipeline_status: *status,
         restores: *restores,
         attempt: *attempt,
-        waits_for: waits_for(pipeline, *not_before, now),
-        task_groups: groups.map(|g| task_group_info(g, task_name(g), lease_ends)).collect(),
+        waits_for: waits_for(pipeline, spec, *not_before, now),
+        task_groups: groups
+            .map(|group| task_group_info(group, task_name(group), *attempt, lease_ends))
+            .collect(),
     }
 }
 
 /// What a pipeline waits for, in words; `None` when it does not wait.
 fn waits_for(
     pipeline: &PipelineRecord,
+    spec: Option<&PipelineSpec>,
     not_before: Option<Timestamp>,
     now: Timestamp,
 ) -> Option<String> {
@@ -198,8 +202,11 @@ fn waits_for(
             Some(format!("the proven end, or the end of the lease, of {old} old containers"))
         }
         PipelineStatus::Scheduled => Some(match not_before.filter(|at| *at > now) {
-            Some(at) => format!("the end of its pause, in {} ms", at.millis_since(now)),
-            None => format!("{} free slots", pipeline.task_groups.len()),
+            Some(at) => {
+                let seconds = at.millis_since(now).div_ceil(1_000);
+                format!("the end of its pause, in {seconds} s")
+            }
+            None => free_slots(pipeline.task_groups.len(), spec),
         }),
         PipelineStatus::Deploying => {
             let all = &pipeline.task_groups;
@@ -211,9 +218,20 @@ fn waits_for(
     }
 }
 
+fn free_slots(count: usize, spec: Option<&PipelineSpec>) -> String {
+    let tags = spec.into_iter().flat_map(|spec| &spec.member_tags);
+    let tags: Vec<String> = tags.map(|(key, value)| format!("{key}={value}")).collect();
+    if tags.is_empty() {
+        format!("{count} free slots")
+    } else {
+        format!("{count} free slots on members with {}", tags.join(", "))
+    }
+}
+
 fn task_group_info(
     group: &TaskGroupRecord,
     task: String,
+    pipeline_attempt: u32,
     lease_ends: &dyn Fn(ExecutionId) -> Option<Timestamp>,
 ) -> api::TaskGroupInfo {
     let TaskGroupRecord { id, task: _, index, status, token: _, container, leftovers, last_error } =
@@ -226,7 +244,7 @@ fn task_group_info(
         task,
         index: *index,
         status: *status,
-        attempt: shown.map_or(0, |container| container.attempt),
+        attempt: shown.map_or(pipeline_attempt, |container| container.attempt),
         execution_resource_id: shown.map(|container| container.id),
         member_uuid: shown.map(|container| container.member),
         pid: pids.map(|pids| pids.program),

@@ -46,8 +46,9 @@ impl Engine {
         pipeline.enter(PipelineStatus::Failing);
         let counted = kind != FailureKind::MemberLoss || retry.count_member_loss;
         if counted && pipeline.budget_used >= retry.times {
-            let limit = format!("restored {} times, the limit", pipeline.budget_used);
-            let error = format!("pipeline {pipeline_id}: {cause} ({limit})");
+            let limit = retry.times;
+            let error =
+                format!("pipeline {pipeline_id}: {cause} (job.retry.times = {limit} is used up)");
             self.fail_job(job_id, pipeline_id, error, d);
             return;
         }
