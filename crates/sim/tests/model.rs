@@ -17,12 +17,10 @@ use std::hash::{Hash, Hasher};
 
 use stateright::{Checker, Model, Property};
 use steadfast_engine::records::JobRecord;
-use steadfast_ledger::Evaluation;
-use steadfast_model::{EvaluationStatus, ExecutionId, JobStatus, MemberUuid, PipelineStatus};
+use steadfast_model::{ExecutionId, JobStatus, MemberUuid, PipelineStatus};
 
 use small::THRESHOLD;
 use small::cluster::{Cluster, Faults, Life, Mistake, Part, Progress};
-use small::reference::Numbers;
 
 /// A state, and all of it in print: neither the engine nor its records can be hashed, and what they print
 /// holds all of them.
@@ -243,34 +241,13 @@ fn is_exact(cluster: &Cluster) -> bool {
     let truth = cluster.reference.numbers();
     let durable = cluster.durable.shown().is_none_or(|(shown, agrees)| {
         // A ledger that does not agree with its record is never shown: whoever loads it says so.
-        !agrees || tells_the_truth(&shown, truth)
+        !agrees || truth.is_told_by(&shown)
     });
     let view = cluster.view().filter(|_| cluster.is_idle());
     let history = cluster.durable.history.as_ref().and_then(|history| history.evaluation.as_ref());
     durable
-        && view.is_none_or(|shown| tells_the_truth(&shown, truth))
-        && history.is_none_or(|shown| tells_the_truth(shown, truth))
-}
-
-fn tells_the_truth(shown: &Evaluation, truth: Numbers) -> bool {
-    let numbers = Numbers {
-        attempts: shown.recovery_attempt_count,
-        episodes: shown.episode_count,
-        incidents: shown.incident_count,
-    };
-    let status = match (truth.attempts >= THRESHOLD, shown.tracking_complete) {
-        (true, true) => shown.status == EvaluationStatus::Dirty,
-        (false, true) => shown.status == EvaluationStatus::Clean,
-        // What is not known to be complete may miss what makes it dirty; it makes nothing up.
-        (true, false) => shown.status != EvaluationStatus::Clean,
-        (false, false) => shown.status == EvaluationStatus::Unknown,
-    };
-    let counts = if shown.tracking_complete {
-        numbers == truth
-    } else {
-        numbers.attempts <= truth.attempts && numbers.incidents <= truth.incidents
-    };
-    status && counts
+        && view.is_none_or(|shown| truth.is_told_by(&shown))
+        && history.is_none_or(|shown| truth.is_told_by(shown))
 }
 
 /// Without a refusal, wherever a coordinator can change, what the next one loads lacks nothing: but for

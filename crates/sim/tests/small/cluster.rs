@@ -244,10 +244,25 @@ pub struct Faults {
 impl Cluster {
     /// Every agent is connected, and the job's first deployment is under way.
     pub fn new(members: u64, retries: u32, left: Faults, mistake: Option<Mistake>) -> Self {
+        let mut cluster = Self::empty(members, left);
+        cluster.take_over();
+        cluster.settle();
+        for number in 1..=members {
+            cluster.hello(member(number));
+            cluster.settle();
+        }
+        cluster.submit(retries);
+        cluster.settle();
+        cluster.mistake = mistake;
+        cluster
+    }
+
+    /// Nobody is connected, and no coordinator has taken over.
+    pub fn empty(members: u64, left: Faults) -> Self {
         let durable = Durable::default();
         let engine = Engine::load(durable.snapshot.clone(), settings(), TermNonce::new(1), BEGIN);
         let agents = (1..=members).map(|number| (member(number), Agent::default())).collect();
-        let mut cluster = Self {
+        Self {
             durable,
             engine,
             queue: Vec::new(),
@@ -261,18 +276,7 @@ impl Cluster {
             terms: 1,
             left,
             mistake: None,
-        };
-        cluster.feed(Input::TookOver);
-        cluster.settle();
-        for number in 1..=members {
-            cluster.hello(member(number));
-            cluster.settle();
         }
-        let (ticket, spec) = (Ticket(1), Box::new(job(retries)));
-        cluster.feed(Input::Submit { ticket, spec });
-        cluster.settle();
-        cluster.mistake = mistake;
-        cluster
     }
 
     fn settle(&mut self) {
@@ -299,7 +303,7 @@ impl Cluster {
         self.engine.jobs().any(|(record, _)| record.owed_since.is_some())
     }
 
-    fn record(&self) -> Option<JobRecord> {
+    pub fn record(&self) -> Option<JobRecord> {
         self.engine.jobs().next().map(|(record, _)| record.clone())
     }
 
@@ -459,6 +463,19 @@ impl Cluster {
         self.progress = Progress::Decided;
         self.refused_now = false;
         self.feed(Input::TookOver);
+    }
+
+    /// The first coordinator begins.
+    pub fn take_over(&mut self) {
+        self.feed(Input::TookOver);
+    }
+
+    pub fn submit(&mut self, retries: u32) {
+        self.feed(Input::Submit { ticket: Ticket(1), spec: Box::new(job(retries)) });
+    }
+
+    pub fn stop(&mut self, job: JobId) {
+        self.feed(Input::Stop { ticket: Ticket(2), job });
     }
 
     pub fn hello(&mut self, member: MemberUuid) {

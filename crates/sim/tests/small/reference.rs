@@ -6,7 +6,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use steadfast_engine::records::JobRecord;
-use steadfast_model::{JobStatus, MemberUuid, PipelineId, PipelineStatus};
+use steadfast_ledger::Evaluation;
+use steadfast_model::{EvaluationStatus, JobStatus, MemberUuid, PipelineId, PipelineStatus};
+
+use super::THRESHOLD;
 
 /// What happened to the job.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,6 +79,31 @@ pub struct Numbers {
     pub episodes: u64,
     /// `memberLossIncidentCount`.
     pub incidents: u64,
+}
+
+impl Numbers {
+    /// Whether what is shown is exact where it says that it is complete, says so where it is not, and
+    /// makes nothing up.
+    pub fn is_told_by(self, shown: &Evaluation) -> bool {
+        let numbers = Self {
+            attempts: shown.recovery_attempt_count,
+            episodes: shown.episode_count,
+            incidents: shown.incident_count,
+        };
+        let status = match (self.attempts >= THRESHOLD, shown.tracking_complete) {
+            (true, true) => shown.status == EvaluationStatus::Dirty,
+            (false, true) => shown.status == EvaluationStatus::Clean,
+            // What is not known to be complete may miss what makes it dirty.
+            (true, false) => shown.status != EvaluationStatus::Clean,
+            (false, false) => shown.status == EvaluationStatus::Unknown,
+        };
+        let counts = if shown.tracking_complete {
+            numbers == self
+        } else {
+            numbers.attempts <= self.attempts && numbers.incidents <= self.incidents
+        };
+        status && counts
+    }
 }
 
 /// The reference.
