@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use steadfast_engine::{Effect, Engine, Input, Settings, Step};
+use steadfast_engine::{Effect, Engine, Input, SelfSuspicion, Settings, Step};
 use steadfast_model::{TermNonce, Timestamp};
 use steadfast_store::{HistoryCursor, LeaderInfo, Store, StoreError, Term as StoreTerm};
 use tokio::sync::{mpsc, watch};
@@ -252,6 +252,7 @@ impl Leader {
     /// Readers see what is durable. It is published before the answers go out, so that whoever was
     /// answered finds what it asked for.
     fn publish(&self, steps: &[Step], refused: &Refused) {
+        log_suspicion(self.view.borrow().self_suspicion, self.engine.self_suspicion());
         self.view.send_modify(|view| {
             for step in steps {
                 view.apply(step, refused);
@@ -261,6 +262,17 @@ impl Leader {
             view.self_suspicion = self.engine.self_suspicion();
             view.members = Arc::new(self.engine.member_views().collect());
         });
+    }
+}
+
+fn log_suspicion(before: Option<SelfSuspicion>, now: Option<SelfSuspicion>) {
+    match (before, now) {
+        (None, Some(suspicion)) => warn!(
+            members = suspicion.members,
+            "most members went at once: this coordinator suspects itself and declares nobody lost yet"
+        ),
+        (Some(_), None) => info!("this coordinator suspects itself no longer"),
+        _ => {}
     }
 }
 

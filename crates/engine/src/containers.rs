@@ -111,6 +111,12 @@ impl Engine {
         reporter: Reporter,
         d: &mut Draft,
     ) {
+        if let Reporter::Wrapper(Some(ticket)) = reporter
+            && self.is_for_the_member_to_tell(execution, &event)
+        {
+            d.reply(ticket, Reply::AskAgain);
+            return;
+        }
         let job = self.containers.get(execution).map(|container| container.job);
         let ended = matches!(event, ContainerEvent::Ended { .. });
         self.note_event(execution, event, d);
@@ -129,6 +135,20 @@ impl Engine {
             Some(job) => d.job(job).effects.push(effect),
             None => d.step.effects.push(effect),
         }
+    }
+
+    /// A container of a member that is away failed: a symptom of the member's loss, or a failure of its own?
+    /// Nobody can tell until the member's fate is decided. Taken for an ordinary failure at once, a loss that
+    /// is declared a moment later would find nothing there and go uncounted.
+    fn is_for_the_member_to_tell(&self, execution: ExecutionId, event: &ContainerEvent) -> bool {
+        let succeeded = matches!(
+            event,
+            ContainerEvent::Ended { outcome: Some(Outcome::Exited { code: 0 }), proof: Some(_) }
+        );
+        let live = self.containers.get(execution).filter(|at| at.answer == Answer::Live);
+        let member = live.and_then(|at| self.members.get(at.member));
+        !succeeded
+            && member.is_some_and(|member| !member.is_lost() && member.connection().is_none())
     }
 
     /// Takes in what is said about a container. An id that is not a present one, or news that is not

@@ -101,6 +101,13 @@ impl Engine {
     /// Takes one input at `now` and says what to remember and what to do. An earlier `now` than the last
     /// one counts as the last one.
     pub fn step(&mut self, now: Timestamp, input: Input) -> Step {
+        if let Input::LedgerRefused { job, durable } = input {
+            // Nothing happened outside. It must not even move the listening clock: an untracked job has no
+            // such step, and the label would move the declaration of a loss by milliseconds.
+            let mut draft = Draft::new(self.members.instant(now));
+            self.ledger_refused(job, durable.as_deref(), &mut draft);
+            return self.conclude(draft);
+        }
         let mut draft = Draft::new(self.members.advance(now));
         let d = &mut draft;
         match input {
@@ -120,9 +127,7 @@ impl Engine {
                 self.container_event(execution, event, reporter, d);
             }
             Input::LastAnswers(answers) => self.last_answers(&answers, d),
-            Input::LedgerRefused { job, durable } => {
-                self.ledger_refused(job, durable.as_deref(), d);
-            }
+            Input::LedgerRefused { .. } => {}
         }
         self.look_at_the_clock(d);
         self.place_ready(d);
@@ -132,7 +137,10 @@ impl Engine {
     /// When the engine wants to be stepped with [`Input::Deadline`] at the latest.
     pub fn next_deadline(&self) -> Option<Timestamp> {
         let alarm = self.alarms.keys().next().copied();
+        // While there are members the engine is stepped twice a second anyhow. A step for a ledger's sake
+        // would move the listening clock, and with it, by milliseconds, the declaration of a loss.
         let ledger_alarm = self.ledger_alarms.keys().next().copied();
+        let ledger_alarm = ledger_alarm.filter(|_| !self.members.ticks());
         [alarm, ledger_alarm, self.members.next_deadline()].into_iter().flatten().min()
     }
 

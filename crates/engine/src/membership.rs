@@ -3,7 +3,9 @@
 //! A member is lost when its connection has closed and it has not come back within a short grace, or
 //! when it has been silent for its timeout, or when it says that it goes. Only time in which the
 //! coordinator itself was listening counts: one that was stopped for half a minute declares nobody lost
-//! on waking. So silence is measured on a clock that the engine's own steps move, by a bounded stride.
+//! on waking. So silence is measured on a clock that the engine's own steps move, by a bounded stride; and
+//! whoever was not listening gives every member one full window after waking, since the connections that
+//! broke meanwhile, and the pauses that agents make between tries, are its own doing.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,17 +26,23 @@ const STRIDE_MS: u64 = 2 * TICK_MS;
 pub(crate) struct ListeningClock {
     last: Timestamp,
     listened_ms: u64,
+    /// When it last listened again after a gap.
+    woke_ms: Option<u64>,
 }
 
 impl ListeningClock {
     pub fn new(now: Timestamp) -> Self {
-        Self { last: now, listened_ms: 0 }
+        Self { last: now, listened_ms: 0, woke_ms: None }
     }
 
     /// Moves the clock to `now` and returns the instant to work with, which never goes back.
     pub fn advance(&mut self, now: Timestamp) -> Timestamp {
         let now = now.max(self.last);
-        self.listened_ms += now.millis_since(self.last).min(STRIDE_MS);
+        let gap_ms = now.millis_since(self.last);
+        self.listened_ms += gap_ms.min(STRIDE_MS);
+        if gap_ms > STRIDE_MS {
+            self.woke_ms = Some(self.listened_ms);
+        }
         self.last = now;
         now
     }
@@ -158,6 +166,11 @@ impl Members {
         self.clock.advance(now)
     }
 
+    /// The instant to work with where the listening clock is not to be moved.
+    pub fn instant(&self, now: Timestamp) -> Timestamp {
+        now.max(self.clock.last)
+    }
+
     pub fn get(&self, member: MemberUuid) -> Option<&Member> {
         self.table.get(&member)
     }
@@ -258,12 +271,12 @@ impl Members {
         }
         let listened_ms = self.clock.listened_ms;
         self.table.values().filter(|member| !member.is_lost()).find_map(|member| {
-            let (from_ms, limit_ms, cause) = match member.link {
-                Link::Connected(_) => (member.heard_ms, self.timeout_ms, LossCause::Silence),
-                Link::Away { since_ms, patience_ms, cause } => (since_ms, patience_ms, cause),
+            let (from_ms, cause) = match member.link {
+                Link::Connected(_) => (member.heard_ms, LossCause::Silence),
+                Link::Away { since_ms, cause, .. } => (since_ms, cause),
             };
             let waited_ms = listened_ms.saturating_sub(from_ms);
-            (waited_ms >= limit_ms).then(|| Due {
+            (self.decided_in_ms(member) == 0).then(|| Due {
                 member: member.record.uuid,
                 cause,
                 evidence: match cause {
@@ -309,7 +322,8 @@ impl Members {
             Link::Connected(_) => member.heard_ms + self.timeout_ms,
             Link::Away { since_ms, patience_ms, .. } => since_ms + patience_ms,
         };
-        until_ms.saturating_sub(self.clock.listened_ms)
+        let window_ms = self.clock.woke_ms.map_or(0, |woke_ms| woke_ms + self.timeout_ms);
+        until_ms.max(window_ms).saturating_sub(self.clock.listened_ms)
     }
 
     /// Lost members that need not be listed any longer.
@@ -321,6 +335,11 @@ impl Members {
             })
             .map(|member| member.record.uuid)
             .collect()
+    }
+
+    /// Whether somebody is listened for, so that the engine is stepped every [`TICK_MS`].
+    pub(crate) fn ticks(&self) -> bool {
+        self.table.values().any(|member| !member.is_lost())
     }
 
     /// When to look again.

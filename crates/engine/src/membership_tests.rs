@@ -175,9 +175,9 @@ fn a_coordinator_that_was_stopped_declares_nobody_lost_on_waking() {
     story.members.disconnect(member(B), b, true);
     story.passes(30_000);
     assert_eq!(story.lost(), None, "it was not listening for those thirty seconds");
+    story.listen(4_900);
+    assert_eq!(story.lost(), None, "each has one full window after it");
     assert!(story.speaks(A, a));
-    story.listen(3_900);
-    assert_eq!(story.lost(), None);
     story.listen(100);
     assert_eq!(story.lost().map(|(lost, _)| lost), Some(member(B)), "its window is bounded");
 }
@@ -328,4 +328,28 @@ fn most_members_silent_together_are_held_too() {
     story.listen(100);
     assert_eq!(story.lost(), None, "four of five are silent for five seconds");
     assert_eq!(story.members.suspicion.map(|suspicion| suspicion.members), Some(4));
+}
+
+#[test]
+fn after_a_gap_a_connection_that_broke_meanwhile_has_a_full_window_too() {
+    let mut story = Story::new();
+    let connection = story.connects(A);
+    story.speaks(A, connection);
+    story.passes(20_000);
+    // The news of the closed connection waited in the coordinator's own queue.
+    assert!(story.members.disconnect(member(A), connection, false));
+    story.listen(4_900);
+    assert_eq!(
+        story.lost(),
+        None,
+        "an agent's pause between tries has grown longer than the grace"
+    );
+    story.listen(100);
+    assert_eq!(story.lost(), Some((member(A), LossCause::ConnectionClosed)), "bounded");
+
+    let connection = story.connects(B);
+    story.listen(100);
+    assert!(story.members.disconnect(member(B), connection, false));
+    story.listen(300);
+    assert!(story.lost().is_some(), "the window is over: the short grace applies again");
 }

@@ -215,4 +215,6 @@ pub enum Reply {
     UnknownJob,
     /// The report of an end is durable, or changes nothing.
     EndNoted,
+    /// What it means cannot be told yet: say it again.
+    AskAgain,
 }

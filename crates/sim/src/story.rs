@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use steadfast_engine::records::{JobRecord, PipelineRecord};
-use steadfast_engine::{Input, JobStep, Step};
+use steadfast_engine::{Effect, Input, JobStep, Reply, Step};
 use steadfast_model::{
     ContainerEvent, ExecutionId, JobId, JobSpec, JobStatus, MemberUuid, Outcome, PipelineId,
 };
@@ -61,7 +61,10 @@ impl Story {
     /// What a committed step, with its input, adds to the story.
     pub fn go_on(&mut self, input: &Input, step: &Step) -> Vec<(JobId, Fact)> {
         let mut facts = Vec::new();
+        let asked_again = |effect: &Effect| matches!(effect, Effect::Reply(_, Reply::AskAgain));
         match input {
+            // Nobody took it: whoever said it says it again.
+            Input::Container { .. } if step.effects.iter().any(asked_again) => {}
             Input::Container { execution, event, .. } => {
                 self.reported(*execution, event, &mut facts)
             }

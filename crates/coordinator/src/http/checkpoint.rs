@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use axum::body::Bytes;
+use axum::extract::rejection::BytesRejection;
 use axum::extract::{Query, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -111,8 +112,9 @@ pub(crate) async fn write(
     State(shared): State<Arc<Shared>>,
     query: CheckpointQueryResult,
     headers: HeaderMap,
-    value: Bytes,
+    value: Result<Bytes, BytesRejection>,
 ) -> Result<StatusCode, Refused> {
+    let value = value.map_err(|refused| Failure::bad_body(&refused))?;
     let (term, execution, owner) = admit(&shared, query, &headers)?;
     if value.len() > MAX_CHECKPOINT_BYTES {
         return Err(CheckpointError::TooLarge.into());

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::body::Bytes;
-use axum::extract::rejection::JsonRejection;
+use axum::extract::rejection::{BytesRejection, JsonRejection};
 use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -38,8 +38,9 @@ pub(crate) struct SubmitQuery {
 pub(crate) async fn submit(
     State(shared): State<Arc<Shared>>,
     query: Result<Query<SubmitQuery>, axum::extract::rejection::QueryRejection>,
-    body: Bytes,
+    body: Result<Bytes, BytesRejection>,
 ) -> Result<Response, Failure> {
+    let body = body.map_err(|refused| Failure::bad_body(&refused))?;
     let Query(query) = query.map_err(|refused| Failure::bad_request(refused.body_text()))?;
     let term = shared.term().ok_or_else(not_leading)?;
     let mut spec = check(&body)?;

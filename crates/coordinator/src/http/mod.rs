@@ -22,6 +22,7 @@ use axum::routing::{get, post};
 use hyper::body::Incoming;
 use hyper::{Request, Response};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use rustix::process::{Resource, getrlimit};
 use steadfast_api::paths;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -32,10 +33,15 @@ use crate::shared::Shared;
 
 /// The largest job file.
 const MAX_BODY_BYTES: usize = 1024 * 1024;
-/// Connections served at once; beyond it new ones wait in the backlog.
-const MAX_CONNECTIONS: usize = 20_000;
+/// Connections served at once, unless the process may open fewer files; beyond it new ones wait in the
+/// backlog.
+const MAX_CONNECTIONS: u64 = 20_000;
+/// Files that are left for the store and for everything else.
+const RESERVED_FILES: u64 = 256;
 /// A client that sends no complete request head within this time is hung up on.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
+const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
+/// A request that is not answered by then, its body not complete or the store stalled, is given up.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Where a connection came from.
 #[derive(Clone, Copy, Debug)]
@@ -71,7 +77,7 @@ pub(crate) async fn serve(
     mut stop: watch::Receiver<bool>,
 ) {
     let router = router(Arc::clone(&shared));
-    let room = Arc::new(tokio::sync::Semaphore::new(MAX_CONNECTIONS));
+    let room = Arc::new(tokio::sync::Semaphore::new(connections_at_once()));
     loop {
         // The semaphore is never closed, so there always comes a permit.
         let Ok(permit) = Arc::clone(&room).acquire_owned().await else { return };
@@ -95,6 +101,13 @@ pub(crate) async fn serve(
     }
 }
 
+/// As many as there are files for: out of files, the listener itself would stand still.
+fn connections_at_once() -> usize {
+    let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    let connections = files.saturating_sub(RESERVED_FILES).clamp(16, MAX_CONNECTIONS);
+    usize::try_from(connections).unwrap_or(usize::MAX)
+}
+
 async fn connection(
     stream: TcpStream,
     peer: Peer,
@@ -112,7 +125,10 @@ async fn connection(
             }
             let mut request = request.map(Body::new);
             request.extensions_mut().insert(peer);
-            router.call(request).await
+            match tokio::time::timeout(REQUEST_TIMEOUT, router.call(request)).await {
+                Ok(answer) => answer,
+                Err(_) => Ok(respond::too_late()),
+            }
         }
     });
     let serving = hyper::server::conn::http1::Builder::new()

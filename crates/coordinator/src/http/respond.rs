@@ -2,6 +2,7 @@
 
 use axum::Json;
 use axum::body::Body;
+use axum::extract::rejection::BytesRejection;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
@@ -24,6 +25,11 @@ impl Failure {
     pub fn bad_document(message: impl Into<String>, details: Vec<ErrorDetail>) -> Self {
         let body = ErrorBody::new(message).with_details(details);
         Self { status: StatusCode::BAD_REQUEST, body }
+    }
+
+    /// The body could not be read: too large, mostly.
+    pub fn bad_body(refused: &BytesRejection) -> Self {
+        Self { status: refused.status(), body: ErrorBody::new(refused.body_text()) }
     }
 
     /// No such thing.
@@ -74,6 +80,13 @@ pub(crate) fn json<T: Serialize>(status: StatusCode, body: &T) -> Response {
 /// While no term is served: loading, or between two terms.
 pub(crate) fn not_leading() -> Failure {
     Failure::unavailable("this coordinator is not ready: it loads, or does not lead; ask again")
+}
+
+/// The request was not complete, or not done, in time.
+pub(crate) fn too_late() -> Response {
+    let message =
+        "the request was not complete, or could not be done, in time: look, and ask again";
+    json(StatusCode::REQUEST_TIMEOUT, &ErrorBody::new(message))
 }
 
 pub(crate) async fn no_such_path(uri: axum::http::Uri) -> Response<Body> {

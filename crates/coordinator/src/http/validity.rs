@@ -179,6 +179,9 @@ pub(crate) async fn ended(
         .await;
     match reply {
         Ok(Reply::EndNoted) => Ok(answer_json(StatusCode::OK, &json!({"status": "noted"}))),
+        Ok(Reply::AskAgain) => Err(Failure::unavailable(
+            "the fate of the container's member is being decided; say it again",
+        )),
         Ok(other) => Err(Failure::broken(format!("another question was answered: {other:?}"))),
         Err(_) => Err(not_leading()),
     }

@@ -390,6 +390,7 @@ impl Stage {
             Reply::Ended => "it had ended".to_owned(),
             Reply::UnknownJob => "no such job".to_owned(),
             Reply::EndNoted => "noted".to_owned(),
+            Reply::AskAgain => "say it again".to_owned(),
         };
         self.say(format!("answer: {line}"));
     }

@@ -12,7 +12,7 @@ use super::agent_link::AgentLink;
 use crate::http::Http;
 
 /// How long an agent may take to take note.
-const AGENT_PATIENCE: Duration = Duration::from_secs(2);
+const AGENT_PATIENCE: Duration = Duration::from_millis(500);
 /// How long the coordinators are asked to take note.
 const COORDINATORS_PATIENCE: Duration = Duration::from_secs(60);
 /// Between two rounds of all coordinators.

@@ -110,6 +110,10 @@ impl<'a> Cluster<'a> {
         format!("http://{}", self.listen)
     }
 
+    pub fn coordinator_pid(&self) -> Option<u32> {
+        self.running.get(&Role::Coordinator).map(|running| running.process.pid)
+    }
+
     pub fn member_pids(&self) -> BTreeSet<u32> {
         let members = self.running.iter().filter(|(role, _)| **role != Role::Coordinator);
         members.map(|(_, running)| running.process.pid).collect()

@@ -102,7 +102,8 @@ async fn live(
     let url = cluster.url();
     let client = Client::new([&url])?;
     cluster.start(Role::Coordinator)?;
-    cluster.until("the coordinator is ready", ready(&client)).await?;
+    let coordinator = cluster.coordinator_pid();
+    cluster.until("the coordinator is ready", ready(&client, coordinator)).await?;
     for number in 1..=members {
         cluster.start(Role::Member(number))?;
     }
@@ -125,8 +126,13 @@ async fn live(
     }
 }
 
-async fn ready(client: &Client) {
-    while !matches!(client.health_ready().await, Ok(true)) {
+/// Whoever answers on the port must be this cluster's own: members must not join somebody else's.
+async fn ready(client: &Client, coordinator: Option<u32>) {
+    loop {
+        let overview = client.overview().await;
+        if overview.is_ok_and(|overview| Some(overview.coordinator.pid) == coordinator) {
+            return;
+        }
         tokio::time::sleep(LOOK_EVERY).await;
     }
 }
