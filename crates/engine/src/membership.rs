@@ -35,12 +35,13 @@ impl ListeningClock {
         Self { last: now, listened_ms: 0, woke_ms: None }
     }
 
-    /// Moves the clock to `now` and returns the instant to work with, which never goes back.
-    pub fn advance(&mut self, now: Timestamp) -> Timestamp {
+    /// Moves the clock to `now` and returns the instant to work with, which never goes back. `ticking`: a
+    /// step was due meanwhile, so that a gap was not listening; with nobody to listen for it says nothing.
+    pub fn advance(&mut self, now: Timestamp, ticking: bool) -> Timestamp {
         let now = now.max(self.last);
         let gap_ms = now.millis_since(self.last);
         self.listened_ms += gap_ms.min(STRIDE_MS);
-        if gap_ms > STRIDE_MS {
+        if ticking && gap_ms > STRIDE_MS {
             self.woke_ms = Some(self.listened_ms);
         }
         self.last = now;
@@ -163,7 +164,8 @@ impl Members {
     }
 
     pub fn advance(&mut self, now: Timestamp) -> Timestamp {
-        self.clock.advance(now)
+        let ticking = self.ticks();
+        self.clock.advance(now, ticking)
     }
 
     /// The instant to work with where the listening clock is not to be moved.
