@@ -321,9 +321,9 @@ impl<'a> Scene<'a> {
 /// Three times the example's program, each at so many lines a second and task group, until `hurry`
 /// exists.
 ///
-/// Leases are short, so that nobody waits long for what a killed agent has left behind, but less their
-/// grace still longer than a new coordinator takes to start and to declare a member lost that it never
-/// heard of (5 s). Otherwise the container's own end comes first, and is taken for an ordinary failure.
+/// Leases are short, so that nobody waits long for what a killed agent has left behind; and shorter than a
+/// new coordinator takes to declare a member lost that it never heard of (5 s): the container's own end
+/// comes first then, and must not be taken for an ordinary failure.
 fn job_file(
     cluster: &Cluster,
     outputs: &[Output],
@@ -352,7 +352,7 @@ fn job_file(
             "job.retry.interval.seconds": 1,
             "job.dirty-task.threshold": THRESHOLD,
             "job.container.validator.schedule.ms": 300,
-            "job.container.lease.ms": 9000,
+            "job.container.lease.ms": 4000,
             "job.container.shutdown.grace.ms": 800,
         },
         "pipelines": outputs.iter().enumerate().map(pipeline).collect::<Vec<_>>(),
