@@ -2,8 +2,8 @@
 
 use steadfast_ledger::JobLedger;
 use steadfast_model::{
-    FencingToken, InvalidReason, JobId, JobSpec, JobStatus, PipelineId, PipelineSpec,
-    PipelineStatus, TaskGroupId, TaskGroupStatus,
+    FEATURE_LEVEL, FencingToken, InvalidReason, JobId, JobSpec, JobStatus, PipelineId,
+    PipelineSpec, PipelineStatus, TaskGroupId, TaskGroupStatus,
 };
 
 use crate::draft::Draft;
@@ -15,6 +15,10 @@ use crate::step::{Effect, Reply};
 impl Engine {
     /// Takes a checked job in. Its ledger is durable in the same commit, before anything is scheduled.
     pub(crate) fn submit(&mut self, ticket: Ticket, spec: JobSpec, d: &mut Draft) {
+        if let Some(why) = self.lagging_members(&spec) {
+            d.reply(ticket, Reply::Refused(why));
+            return;
+        }
         let Some(id) = JobId::of_term(self.nonce, self.jobs_made) else {
             let why = "this coordinator's term has handed out all of its job ids: restart it";
             d.reply(ticket, Reply::Refused(why.to_owned()));
@@ -49,6 +53,27 @@ impl Engine {
         for pipeline in pipelines {
             self.advance(id, pipeline, d);
         }
+    }
+
+    /// Why tracking cannot be enabled yet: members that do not know it, by name. A mixed cluster could not
+    /// keep the promise of a complete count.
+    fn lagging_members(&self, spec: &JobSpec) -> Option<String> {
+        spec.tracking_threshold()?;
+        let present = self.members.iter().filter(|member| !member.is_lost());
+        let lagging: Vec<String> = present
+            .map(|member| &member.record)
+            .filter(|record| record.feature_level < FEATURE_LEVEL)
+            .map(|record| {
+                format!("{} on {} (version {})", record.uuid, record.host, record.version)
+            })
+            .collect();
+        let who = lagging.join(", ");
+        (!lagging.is_empty()).then(|| {
+            format!(
+                "job.dirty-task.threshold needs members of feature level {FEATURE_LEVEL}: upgrade {who}, \
+                 or submit without it"
+            )
+        })
     }
 
     /// Makes the wish that a job ends durable. It wins over restore.

@@ -98,6 +98,7 @@ scenarios! {
     member_loss_counts_once_over_two_pipelines,
     member_loss_kept_out_of_the_budget,
     missing_ledger_is_unknown,
+    mixed_versions_cannot_enable_tracking,
     new_agent_at_the_same_address,
     new_coordinator_restarts_nothing,
     one_container_cannot_start,

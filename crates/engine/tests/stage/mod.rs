@@ -161,7 +161,7 @@ impl Stage {
             slots: words.number("slots").unwrap_or(4) as u32,
             tags: BTreeMap::new(),
             version: "test".to_owned(),
-            feature_level: 1,
+            feature_level: words.number("level").unwrap_or(1) as u32,
             registered: Timestamp::default(),
             lost: None,
         };
