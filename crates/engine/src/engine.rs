@@ -101,14 +101,12 @@ impl Engine {
     /// Takes one input at `now` and says what to remember and what to do. An earlier `now` than the last
     /// one counts as the last one.
     pub fn step(&mut self, now: Timestamp, input: Input) -> Step {
-        if let Input::LedgerRefused { job, durable } = input {
-            // Nothing happened outside. It must not even move the listening clock: an untracked job has no
-            // such step, and the label would move the declaration of a loss by milliseconds.
-            let mut draft = Draft::new(self.members.instant(now));
-            self.ledger_refused(job, durable.as_deref(), &mut draft);
-            return self.conclude(draft);
-        }
-        let mut draft = Draft::new(self.members.advance(now));
+        // A refused ledger is nothing that happened outside. It must not even move the listening clock: an
+        // untracked job has no such step, and the label would move the declaration of a loss by
+        // milliseconds.
+        let time_passes = !matches!(input, Input::LedgerRefused { .. });
+        let now = if time_passes { self.members.advance(now) } else { self.members.instant(now) };
+        let mut draft = Draft::new(now);
         let d = &mut draft;
         match input {
             Input::TookOver => self.took_over(d),
@@ -127,10 +125,14 @@ impl Engine {
                 self.container_event(execution, event, reporter, d);
             }
             Input::LastAnswers(answers) => self.last_answers(&answers, d),
-            Input::LedgerRefused { .. } => {}
+            Input::LedgerRefused { job, durable } => {
+                self.ledger_refused(job, durable.as_deref(), d);
+            }
         }
-        self.look_at_the_clock(d);
-        self.place_ready(d);
+        if time_passes {
+            self.look_at_the_clock(d);
+            self.place_ready(d);
+        }
         self.conclude(draft)
     }
 

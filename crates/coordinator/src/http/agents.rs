@@ -9,7 +9,7 @@ use axum::response::{IntoResponse, Response};
 use steadfast_api::{FromAgent, Hello, ToAgent};
 use steadfast_engine::records::MemberRecord;
 use steadfast_engine::{Connection, Input, Reporter};
-use steadfast_model::{Epoch, MemberUuid, Timestamp};
+use steadfast_model::{MemberUuid, Timestamp};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tracing::{info, warn};
 
@@ -128,7 +128,7 @@ async fn talk(
             received = socket.recv() => {
                 let input = match received {
                     Some(Ok(Message::Text(text))) => {
-                        match read(&text, member, connection, term.epoch) {
+                        match read(&text, member, connection) {
                             Ok(input) => input,
                             Err(why) => {
                                 warn!(%member, why, "an agent sent what cannot be read");
@@ -157,12 +157,7 @@ async fn send(socket: &mut WebSocket, message: &ToAgent) -> Result<(), axum::Err
     socket.send(Message::text(text)).await
 }
 
-fn read(
-    text: &str,
-    member: MemberUuid,
-    connection: Connection,
-    _epoch: Epoch,
-) -> Result<Input, String> {
+fn read(text: &str, member: MemberUuid, connection: Connection) -> Result<Input, String> {
     match serde_json::from_str(text).map_err(|error| error.to_string())? {
         FromAgent::Hello(_) => Err("a second Hello".to_owned()),
         FromAgent::Beat => Ok(Input::Heard { member, connection }),
