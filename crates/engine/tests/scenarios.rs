@@ -110,6 +110,7 @@ scenarios! {
     parked_episode_is_reopened_by_a_loss,
     planned_leave_is_excluded,
     planned_leave_needs_a_later_sign_of_life,
+    planned_leave_of_a_fast_clock_counts,
     planned_leave_outlives_the_coordinator,
     planned_leave_registered_too_late,
     planned_leave_that_expired_counts,
