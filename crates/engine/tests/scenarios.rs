@@ -89,6 +89,7 @@ scenarios! {
     drain_outlives_the_coordinator,
     drain_without_room_is_refused,
     drained_member_is_killed,
+    drained_member_that_proves_nothing,
     duplicates_are_idempotent,
     ended_job_keeps_its_summary,
     expired_episode_is_parked,
