@@ -22,6 +22,7 @@ mod placement;
 pub mod records;
 mod settings;
 mod step;
+mod submitted;
 mod suspicion;
 mod takeover;
 mod transitions;
