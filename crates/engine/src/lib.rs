@@ -24,6 +24,7 @@ mod planned_leave;
 pub mod records;
 mod settings;
 mod step;
+mod submitted;
 mod suspicion;
 mod takeover;
 mod transitions;
