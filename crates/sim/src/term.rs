@@ -55,8 +55,10 @@ impl World {
         self.coordinator.clock_ms = EPOCH_MS;
         let rng = &mut self.chance_now(5);
         if rng.chance(300) {
-            // The wall clock of another machine, or a clock that was set.
-            self.coordinator.clock_ms += rng.between(0, 7_200_000);
+            // The wall clock of another machine, or a clock that was set. One that is only seconds ahead is
+            // reached again by the next one.
+            let most_ms = if rng.chance(500) { 20_000 } else { 7_200_000 };
+            self.coordinator.clock_ms += rng.between(0, most_ms);
         }
         let nonce = TermNonce::new(rng.bits());
         let loaded = self.durable.load();
