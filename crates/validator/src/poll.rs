@@ -32,6 +32,8 @@ pub(crate) struct Question {
     pub(crate) timeout_ms: u64,
     /// What runs, once it runs.
     pub(crate) started: Option<Started>,
+    /// Steps that the program has reported, once it runs.
+    pub(crate) progress: Option<u64>,
 }
 
 /// The part of a question that says that the program runs.
@@ -91,6 +93,7 @@ pub(crate) struct Poll {
     again_at_once: bool,
     alone: bool,
     started: Option<Started>,
+    progress: Option<u64>,
     terms: LeaseTerms,
     random: u64,
 }
@@ -122,6 +125,7 @@ impl Poll {
             again_at_once: false,
             alone: false,
             started: None,
+            progress: None,
             terms,
             random: seed,
         }
@@ -139,7 +143,8 @@ impl Poll {
         self.again_at_once = false;
         // A coordinator that hangs must leave time to ask the others within the same lease.
         let timeout_ms = (self.terms.stop_after_ms() / 3).clamp(100, LONGEST_ANSWER_MS);
-        Some(Question { coordinator, nonce, timeout_ms, started: self.started })
+        let Self { started, progress, .. } = *self;
+        Some(Question { coordinator, nonce, timeout_ms, started, progress })
     }
 
     /// When to call [`Poll::due`] again; `None` while a question is in flight.
@@ -159,6 +164,11 @@ impl Poll {
     /// From now on every question says that the program runs.
     pub(crate) fn program_started(&mut self, started: Started) {
         self.started = Some(started);
+    }
+
+    /// From now on questions say that the program has done so many steps.
+    pub(crate) fn progress_is(&mut self, steps: u64) {
+        self.progress = Some(steps);
     }
 
     /// Base URLs of all coordinators, the next one to ask first.

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use steadfast_model::{FencingToken, InvalidReason, LeaseTerms};
 use steadfast_validator::{Killable, Outcome, Settings, Validator, Watch, WatchError};
 use support::{
-    FakeCoordinator, ID, SECRET, SHORT_GRACE, SHORT_LEASE, Says, environment, eventually, yes,
+    FakeCoordinator, SECRET, SHORT_GRACE, SHORT_LEASE, Says, environment, eventually, yes,
 };
 
 const LONG: LeaseTerms = LeaseTerms { lease_ms: 30_000, grace_ms: 5_000, schedule_ms: 50 };
@@ -42,7 +42,7 @@ impl Killable for RunLoop {
 
 fn validator(coordinator: &FakeCoordinator, lease: LeaseTerms) -> Validator {
     Validator::new(Settings {
-        execution_resource_id: ID.parse().unwrap(),
+        execution_resource_id: coordinator.id.parse().unwrap(),
         secret: SECRET.into(),
         coordinators: vec![coordinator.url.clone()],
         lease,

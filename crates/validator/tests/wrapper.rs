@@ -1,192 +1,19 @@
 //! The wrapper against real processes and a coordinator that says what a test wants.
 //!
 //! What is asserted is order and outcome, never time; leases and graces are short only where a test
-//! waits for their end. Programs are
-//! shell scripts, since what they do with signals and sessions is the point.
+//! waits for their end. Programs are shell scripts, since what they do with signals and sessions is the
+//! point. They run in whatever the system lets the wrapper enclose them; `enclosure.rs` has what depends
+//! on that.
 
 mod support;
 
-use std::io::{BufRead, BufReader, Write};
-use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixStream;
-use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::{Arc, Mutex};
-use std::thread;
-
-use rustix::process::{Pid, Signal, kill_process};
-use steadfast_api::{AgentMessage, ContainerEnded, WrapperMessage};
+use rustix::process::Signal;
+use steadfast_api::{AgentMessage, WrapperMessage};
 use steadfast_model::{InvalidReason, Outcome, Proof, StopCause};
-use support::{
-    FakeCoordinator, ID, SECRET, SHORT_GRACE, SHORT_LEASE, Says, environment, eventually, runs, yes,
-};
+use support::wrapped::{DEAF, GOES_ON, Start, assert_ended, ended, good_bye, signal_to};
+use support::{FakeCoordinator, SECRET, SHORT_GRACE, SHORT_LEASE, Says, eventually, runs, yes};
 
 const SUPERSEDED: InvalidReason = InvalidReason::Superseded;
-/// A program that notes its pid and goes on until SIGTERM.
-const GOES_ON: &str = "echo $$ > pid; exec sleep 1000";
-/// The same, deaf to SIGTERM.
-const DEAF: &str = "trap '' TERM; echo $$ > pid; while :; do sleep 0.05; done";
-
-/// A wrapper around `sh -c SCRIPT`, in a folder of its own.
-struct Wrapped {
-    child: Child,
-    folder: tempfile::TempDir,
-    agent: Option<Agent>,
-}
-
-/// The agent's end of the socket.
-struct Agent {
-    socket: UnixStream,
-    heard: Arc<Mutex<Vec<WrapperMessage>>>,
-}
-
-struct Start<'a> {
-    coordinators: &'a [&'a FakeCoordinator],
-    agent: bool,
-    logs: bool,
-    variables: Vec<(&'static str, &'static str)>,
-}
-
-impl<'a> Start<'a> {
-    fn alone(coordinators: &'a [&'a FakeCoordinator]) -> Self {
-        Self { coordinators, agent: false, logs: false, variables: Vec::new() }
-    }
-
-    fn with_agent(coordinators: &'a [&'a FakeCoordinator]) -> Self {
-        Self { agent: true, logs: true, ..Self::alone(coordinators) }
-    }
-
-    fn with(mut self, variable: (&'static str, &'static str)) -> Self {
-        self.variables.push(variable);
-        self
-    }
-
-    fn sh(self, script: &str) -> Wrapped {
-        self.command(&["sh", "-c", script])
-    }
-
-    fn command(self, program: &[&str]) -> Wrapped {
-        let folder = tempfile::tempdir().unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_steadfast-exec"));
-        command
-            .current_dir(folder.path())
-            .envs(environment(self.coordinators))
-            .envs(self.variables)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .process_group(0);
-        if self.logs {
-            command.arg("--log-dir").arg(folder.path());
-        }
-        let mut agent = None;
-        if self.agent {
-            let (ours, theirs) = UnixStream::pair().unwrap();
-            command.arg("--agent-on-stdin").stdin(OwnedFd::from(theirs));
-            agent = Some(Agent::listen(ours));
-        }
-        let child = command.arg("--").args(program).spawn().unwrap();
-        Wrapped { child, folder, agent }
-    }
-}
-
-impl Agent {
-    fn listen(socket: UnixStream) -> Self {
-        let heard = Arc::new(Mutex::new(Vec::new()));
-        let (reader, hearing) = (BufReader::new(socket.try_clone().unwrap()), heard.clone());
-        thread::spawn(move || {
-            for line in reader.lines().map_while(Result::ok) {
-                hearing.lock().unwrap().push(serde_json::from_str(&line).unwrap());
-            }
-        });
-        Self { socket, heard }
-    }
-
-    fn tell(&self, message: &AgentMessage) {
-        writeln!(&self.socket, "{}", serde_json::to_string(message).unwrap()).unwrap();
-    }
-
-    fn waits_for<T>(&self, what: &str, pick: impl Fn(&WrapperMessage) -> Option<T>) -> T {
-        eventually(what, || self.heard.lock().unwrap().iter().find_map(&pick))
-    }
-
-    fn waits_for_the_end(&self) -> (Outcome, Proof) {
-        self.waits_for("the end", |message| match message {
-            WrapperMessage::Ended { outcome, proof } => Some((outcome.clone(), *proof)),
-            _ => None,
-        })
-    }
-
-    /// Its socket closes, as when it is killed.
-    fn dies(&self) {
-        self.socket.shutdown(std::net::Shutdown::Both).unwrap();
-    }
-}
-
-impl Wrapped {
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    fn agent(&self) -> &Agent {
-        self.agent.as_ref().unwrap()
-    }
-
-    /// A pid that the script wrote into a file.
-    fn pid(&self, name: &str) -> u32 {
-        pid_in(&self.path(name))
-    }
-
-    fn signal(&self, signal: Signal) {
-        signal_to(self.child.id(), signal);
-    }
-
-    fn code(&mut self) -> i32 {
-        self.status().code().expect("the wrapper exits, whatever ended the program")
-    }
-
-    fn status(&mut self) -> ExitStatus {
-        eventually("the wrapper's end", || self.child.try_wait().unwrap())
-    }
-}
-
-/// What a failed test leaves behind must not outlive it.
-impl Drop for Wrapped {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-fn pid_in(path: &Path) -> u32 {
-    eventually("a pid in a file", || {
-        std::fs::read_to_string(path).ok()?.strip_suffix('\n')?.parse().ok()
-    })
-}
-
-fn signal_to(pid: u32, signal: Signal) {
-    kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), signal).unwrap();
-}
-
-/// The one good-bye that was sent.
-fn good_bye(coordinator: &FakeCoordinator) -> ContainerEnded {
-    let good_byes = coordinator.good_byes();
-    let [good_bye] = &good_byes[..] else { panic!("{good_byes:?}") };
-    assert_eq!(good_bye.target, "/containerEnded");
-    assert_eq!(good_bye.authorization, format!("Bearer {SECRET}"));
-    let end: ContainerEnded = serde_json::from_str(&good_bye.body).unwrap();
-    assert_eq!(end.execution_resource_id.to_string(), ID);
-    end
-}
-
-fn assert_ended(coordinator: &FakeCoordinator, outcome: Outcome) {
-    let end = good_bye(coordinator);
-    assert_eq!((end.outcome, end.proof), (outcome, Some(Proof::NoChildLeft)));
-}
-
-fn ended(why: StopCause, killed: bool) -> Outcome {
-    Outcome::Ended { why, killed }
-}
 
 // ---------------------------------------------------------------- before the start
 
@@ -341,9 +168,7 @@ fn nothing_of_the_program_is_left_when_it_says_good_bye() {
         exit 3";
     let mut wrapped = Start::with_agent(&[&coordinator]).with(SHORT_GRACE).sh(script);
     let (outcome, proof) = wrapped.agent().waits_for_the_end();
-    let left: Vec<_> =
-        ["session", "deaf", "group"].into_iter().filter(|name| runs(wrapped.pid(name))).collect();
-    assert!(left.is_empty(), "{left:?}");
+    assert_eq!(wrapped.living(), Vec::<u32>::new());
     assert_eq!((outcome, proof), (Outcome::Exited { code: 3 }, Proof::NoChildLeft));
     wrapped.agent().tell(&AgentMessage::EndSeen);
     assert_eq!(wrapped.code(), 3);
@@ -544,8 +369,8 @@ fn questions_say_that_the_program_runs() {
         let polls = coordinator.polls();
         (polls.len() > 1).then_some(polls)
     });
-    let path = format!("/isContainerValid?execution_resource_id={ID}&nonce=");
-    let state = format!("&state=started&pid={pid}&wrapperPid={wrapper_pid}");
+    let path = format!("/isContainerValid?execution_resource_id={}&nonce=", wrapped.id);
+    let state = format!("&state=started&pid={pid}&wrapperPid={wrapper_pid}&progress=0");
     assert!(polls[0].target.starts_with(&path) && !polls[0].target.contains("state"));
     assert!(polls[1].target.starts_with(&path) && polls[1].target.ends_with(&state));
     assert_eq!(polls[1].authorization, format!("Bearer {SECRET}"));

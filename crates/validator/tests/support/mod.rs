@@ -2,8 +2,11 @@
 
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
+pub mod wrapped;
+
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -56,17 +59,22 @@ pub struct Request {
 #[derive(Clone)]
 pub struct FakeCoordinator {
     pub url: String,
+    /// The container that asks this one first. Each has its own: cgroups are named after it.
+    pub id: String,
     says: Arc<Mutex<Says>>,
     good_byes_acknowledged: Arc<Mutex<bool>>,
     requests: Arc<Mutex<Vec<Request>>>,
     kept_open: Arc<Mutex<Vec<TcpStream>>>,
 }
 
+static STARTED: AtomicU64 = AtomicU64::new(0);
+
 impl FakeCoordinator {
     pub fn start(says: Says) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let coordinator = Self {
             url: format!("http://{}", listener.local_addr().unwrap()),
+            id: format!("container_{:016x}_{}", std::process::id(), STARTED.fetch_add(1, Relaxed)),
             says: Arc::new(Mutex::new(says)),
             good_byes_acknowledged: Arc::new(Mutex::new(true)),
             requests: Arc::default(),
@@ -188,7 +196,6 @@ pub const SCHEDULE_MS: u64 = 100;
 /// after 1,370.
 pub const SHORT_LEASE: (&str, &str) = ("STEADFAST_LEASE_MS", "1500");
 pub const SHORT_GRACE: (&str, &str) = ("STEADFAST_GRACE_MS", "300");
-pub const ID: &str = "container_00000000000000ab_7";
 pub const SECRET: &str = "not-a-real-secret";
 
 /// A yes to the whole lease, long or short.
@@ -200,7 +207,7 @@ pub fn yes() -> Says {
 pub fn environment(coordinators: &[&FakeCoordinator]) -> Vec<(&'static str, String)> {
     let urls: Vec<&str> = coordinators.iter().map(|coordinator| coordinator.url.as_str()).collect();
     vec![
-        ("EXECUTION_RESOURCE_ID", ID.into()),
+        ("EXECUTION_RESOURCE_ID", coordinators[0].id.clone()),
         ("STEADFAST_CONTAINER_SECRET", SECRET.into()),
         ("STEADFAST_COORDINATORS", urls.join(",")),
         ("STEADFAST_LEASE_MS", LEASE_MS.to_string()),
