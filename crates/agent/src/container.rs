@@ -102,6 +102,7 @@ fn spawn(order: &LaunchOrder, setup: &Setup) -> io::Result<(Child, UnixStream)> 
         .args(command(&order.command, executable))
         .env_clear()
         .envs(environment(std::env::vars_os(), &order.environment))
+        .env("STEADFAST_VALIDATOR", order.validator.as_str())
         .current_dir(data.work(id))
         .stdin(Stdio::from(OwnedFd::from(theirs)))
         .stdout(Stdio::null())

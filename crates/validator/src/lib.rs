@@ -72,4 +72,4 @@ mod watch;
 pub mod wrapper;
 
 pub use settings::{Settings, SettingsError};
-pub use watch::{Killable, Outcome, Validator, Watch, WatchError};
+pub use watch::{Killable, Outcome, Progress, Validator, Watch, WatchError};

@@ -3,6 +3,16 @@
 //!
 //! One question is in flight at a time. What does not count as a verdict is *unknown*: the next known
 //! coordinator is asked at once, each one once; then there is a pause. Only a real "no" ends anything.
+//!
+//! # What a question says
+//!
+//! `GET /isContainerValid?execution_resource_id=ID&nonce=N`, and once the program runs
+//! `&state=started&pid=P&wrapperPid=W` (from a wrapper) and `&progress=S`. `S` counts the steps that the
+//! program has reported since it started: the bytes that it wrote to `STEADFAST_PROGRESS_FD`, or its
+//! calls of [`Progress::step`](crate::Progress::step). It never falls within one execution id. Where a
+//! wrapper and the library ask for one container each sends its own count, so that the greatest is the
+//! container's; a program that reports nothing has 0 for ever. What follows from a count that stands
+//! still (`STALLED`, after `task.progress.timeout.ms`) is the coordinator's business; it ends nobody.
 
 use steadfast_api::ValidityAnswer;
 use steadfast_model::{Epoch, FencingToken, InvalidReason, LeaseTerms, Verdict};

@@ -7,6 +7,9 @@
 
 mod support;
 
+use std::io::{Read, Write};
+use std::process::Stdio;
+
 use rustix::process::Signal;
 use steadfast_api::{AgentMessage, WrapperMessage};
 use steadfast_model::{InvalidReason, Outcome, Proof, StopCause};
@@ -120,8 +123,10 @@ fn the_programs_own_end_is_passed_on_and_told_apart_from_the_ladders() {
         (code, good_bye(&coordinator).outcome)
     };
     assert_eq!(coordinator("exit 0"), (0, Outcome::Exited { code: 0 }));
-    assert_eq!(coordinator("exit 70"), (70, Outcome::Exited { code: 70 }));
-    assert_eq!(coordinator("exit 73"), (73, Outcome::Exited { code: 73 }));
+    // The ladder's own numbers, which sysexits(3) gives to programs too.
+    for code in 70..=73 {
+        assert_eq!(coordinator(&format!("exit {code}")), (code, Outcome::Exited { code }));
+    }
     assert_eq!(coordinator("kill -KILL $$"), (137, Outcome::Signaled { signal: 9 }));
     assert_eq!(coordinator("kill -USR1 $$"), (138, Outcome::Signaled { signal: 10 }));
 }
@@ -132,8 +137,38 @@ fn without_a_log_folder_output_is_untouched() {
     let mut wrapped = Start::alone(&[&coordinator]).sh("printf 'a\\000b'; exit 0");
     assert_eq!(wrapped.code(), 0);
     let mut out = Vec::new();
-    std::io::Read::read_to_end(&mut wrapped.child.stdout.take().unwrap(), &mut out).unwrap();
+    wrapped.child.stdout.take().unwrap().read_to_end(&mut out).unwrap();
     assert_eq!(out, b"a\0b");
+}
+
+#[test]
+fn without_a_log_folder_a_megabyte_goes_through_a_filter_as_it_is() {
+    let coordinator = FakeCoordinator::start(yes());
+    let mut wrapped = Start::alone(&[&coordinator]).with_stdin(Stdio::piped()).sh("cat; exit 9");
+    let sent: Vec<u8> = (0..1_000_003_u32).map(|nth| (nth % 251) as u8).collect();
+    let mut stdin = wrapped.child.stdin.take().unwrap();
+    let mut stdout = wrapped.child.stdout.take().unwrap();
+    let feeder = std::thread::spawn({
+        let sent = sent.clone();
+        // Dropped at the end, which is how the program learns of it.
+        move || stdin.write_all(&sent).unwrap()
+    });
+    let mut came = Vec::new();
+    stdout.read_to_end(&mut came).unwrap();
+    feeder.join().unwrap();
+    assert!(came == sent, "{} bytes of {}", came.len(), sent.len());
+    assert_eq!(wrapped.code(), 9);
+}
+
+#[test]
+fn a_full_disk_loses_output_and_holds_up_nobody() {
+    let coordinator = FakeCoordinator::start(yes());
+    let script = "yes 0123456789abcde | head -c 3000000; echo heard >&2; exit 6";
+    let mut wrapped = Start::with_agent(&[&coordinator]).with_full_disk("stdout.log").sh(script);
+    assert_eq!(wrapped.agent().waits_for_the_end().0, Outcome::Exited { code: 6 });
+    assert_eq!(std::fs::read(wrapped.path("stderr.log")).unwrap(), b"heard\n");
+    wrapped.agent().tell(&AgentMessage::EndSeen);
+    assert_eq!(wrapped.code(), 6);
 }
 
 #[test]
@@ -300,7 +335,14 @@ fn the_program_dies_with_its_wrapper() {
 
 #[test]
 fn signals_to_the_wrapper_go_to_the_program_and_the_wrapper_stays_for_the_proof() {
-    for (signal, number) in [(Signal::TERM, 15), (Signal::INT, 2), (Signal::HUP, 1)] {
+    for (signal, number) in [
+        (Signal::TERM, 15),
+        (Signal::INT, 2),
+        (Signal::HUP, 1),
+        (Signal::QUIT, 3),
+        (Signal::USR1, 10),
+        (Signal::USR2, 12),
+    ] {
         let coordinator = FakeCoordinator::start(yes());
         let mut wrapped = Start::alone(&[&coordinator]).sh(GOES_ON);
         let pid = wrapped.pid("pid");
@@ -374,6 +416,46 @@ fn questions_say_that_the_program_runs() {
     assert!(polls[0].target.starts_with(&path) && !polls[0].target.contains("state"));
     assert!(polls[1].target.starts_with(&path) && polls[1].target.ends_with(&state));
     assert_eq!(polls[1].authorization, format!("Bearer {SECRET}"));
+}
+
+#[test]
+fn questions_carry_the_steps_that_the_program_has_reported() {
+    let coordinator = FakeCoordinator::start(yes());
+    // More than a pipe holds: somebody reads it all the while.
+    let script = r#"
+        for step in 1 2 3; do printf . >&"$STEADFAST_PROGRESS_FD"; done
+        head -c 1000000 /dev/zero >&"$STEADFAST_PROGRESS_FD"
+        echo $$ > pid; exec sleep 1000"#;
+    let mut wrapped = Start::alone(&[&coordinator]).sh(script);
+    wrapped.pid("pid");
+    let steps = |target: &str| -> Option<u64> {
+        let (_, steps) = target.split_once("&progress=")?;
+        Some(steps.parse().unwrap())
+    };
+    let all = || -> Vec<Option<u64>> {
+        coordinator.polls().iter().map(|poll| steps(&poll.target)).collect()
+    };
+    eventually("all of them", || all().contains(&Some(1_000_003)).then_some(()));
+    assert_eq!(all()[0], None, "there was no program to do any");
+    assert!(all().is_sorted());
+    wrapped.signal(Signal::TERM);
+    assert_eq!(wrapped.code(), 143);
+}
+
+#[test]
+fn a_program_with_the_library_inside_gets_no_sigterm_only_the_last_sigkill() {
+    let coordinator = FakeCoordinator::start(yes());
+    let script =
+        "trap 'echo gentle > gentle; exit 0' TERM; echo $$ > pid; while :; do sleep 0.02; done";
+    let mut wrapped = Start::alone(&[&coordinator])
+        .with(("STEADFAST_VALIDATOR", "library"))
+        .with(SHORT_GRACE)
+        .sh(script);
+    wrapped.pid("pid");
+    coordinator.says(Says::No { epoch: 3 });
+    assert_eq!(wrapped.code(), 72);
+    assert!(!wrapped.path("gentle").exists());
+    assert_ended(&coordinator, ended(StopCause::Invalid(SUPERSEDED), true));
 }
 
 #[test]

@@ -5,6 +5,7 @@
 use std::os::fd::OwnedFd;
 use std::process::{Child, Command};
 
+use rustix::process::{Pid, WaitStatus};
 use steadfast_api::WrapperMessage;
 use steadfast_model::ExecutionId;
 
@@ -83,11 +84,13 @@ impl Enclosure {
         }
     }
 
-    /// A child was reaped that may have been the namespace's init.
-    pub(super) fn reaped(&self, pid: rustix::process::Pid) {
-        if let Some(namespace) = self.namespace.as_ref().filter(|it| it.init() == Some(pid)) {
-            namespace.is_over();
-        }
+    /// A child was reaped that may have been the namespace's init; whether it took others with it.
+    pub(super) fn reaped(&self, pid: Pid, status: WaitStatus) -> bool {
+        let Some(namespace) = self.namespace.as_ref().filter(|it| it.init() == Some(pid)) else {
+            return false;
+        };
+        namespace.is_over();
+        status.exit_status() != Some(0)
     }
 
     /// Takes it down, and with it whatever is still inside.

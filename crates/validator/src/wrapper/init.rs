@@ -31,6 +31,8 @@ use crate::clock::{self, Alarm, BootTime};
 pub(super) const ROLE: &str = "STEADFAST_WRAPPER_ROLE";
 /// Its value.
 pub(super) const INIT: &str = "init";
+/// Its exit code when it did not wait for the others to end: then they were killed.
+const KILLED: i32 = 72;
 /// What it says on its standard output when it is ready.
 pub(super) const READY: u8 = b'r';
 
@@ -73,15 +75,24 @@ pub(super) fn be() -> ! {
     // The name is for people who look at a list of processes.
     let _ = rustix::thread::set_name(c"steadfast-init");
     match go() {
-        Ok(()) => exit(0),
+        Ok(End::Empty) => exit(0),
+        Ok(End::Deadline) => exit(KILLED),
         Err(error) => {
             tracing::error!(%error, "the init of a namespace cannot go on");
-            exit(1)
+            exit(KILLED)
         }
     }
 }
 
-fn go() -> io::Result<()> {
+/// Why it ended by itself.
+enum End {
+    /// Nobody was left.
+    Empty,
+    /// Somebody may have been, and was killed by its going.
+    Deadline,
+}
+
+fn go() -> io::Result<End> {
     let orders = io::stdin();
     fcntl_setfl(&orders, OFlags::NONBLOCK)?;
     let (child_ended, notice) = UnixStream::pair()?;
@@ -105,7 +116,7 @@ fn go() -> io::Result<()> {
             let mut bytes = [0; 8];
             match rustix::io::read(&orders, &mut bytes) {
                 // The wrapper is gone.
-                Ok(0) => return Ok(()),
+                Ok(0) => return Ok(End::Deadline),
                 Ok(_) => match Order::from_bytes(bytes) {
                     Order::EndAt(at) => end_at = at,
                     Order::EndWhenEmpty => end_when_empty = true,
@@ -116,12 +127,12 @@ fn go() -> io::Result<()> {
             }
         }
         if clock::now() >= end_at {
-            return Ok(());
+            return Ok(End::Deadline);
         }
         alarm.set(end_at);
         while rustix::io::read(&child_ended, &mut [0; 64]).is_ok_and(|read| read > 0) {}
         if no_child_left() && end_when_empty {
-            return Ok(());
+            return Ok(End::Empty);
         }
     }
 }

@@ -17,10 +17,12 @@ use std::time::Duration;
 
 use rustix::process::{Signal, getpid};
 use rustix::thread::gettid;
-use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{
+    SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, TERM_SIGNALS,
+};
 use signal_hook::iterator::Signals;
 use steadfast_api::{AgentMessage, ContainerEnded, WrapperMessage};
-use steadfast_model::{Outcome, Proof};
+use steadfast_model::{Outcome, Proof, ValidatorKind};
 
 use self::agent_link::AgentLink;
 use self::enclosure::Enclosure;
@@ -241,8 +243,10 @@ impl Wrapper {
                 if let Some(signal) = Signal::from_named_raw(signal) {
                     self.program.signal_group(signal);
                 }
-                let action = self.ladder.interrupted(signal);
-                self.act(action);
+                if TERM_SIGNALS.contains(&signal) || signal == SIGHUP {
+                    let action = self.ladder.interrupted(signal);
+                    self.act(action);
+                }
             }
             Event::Agent(AgentMessage::Stop { reason, grace_ms }) => {
                 let action = self.ladder.told(now, reason, grace_ms);
@@ -302,6 +306,9 @@ impl Wrapper {
     fn act(&mut self, action: Option<Action>) {
         match action {
             Some(Action::Start) => self.start(),
+            // It has its own news from its own validator, and a shutdown that a signal would cut short.
+            Some(Action::Terminate)
+                if self.settings.validator == ValidatorKind::Library && self.program.runs() => {}
             Some(Action::Terminate) => self.program.terminate(),
             Some(Action::Kill) => self.program.kill(),
             None => {}
@@ -426,7 +433,8 @@ fn ring_on_a_thread(events: Sender<Event>) -> io::Result<Alarm> {
 }
 
 fn hear_signals_on_a_thread(events: Sender<Event>) -> io::Result<()> {
-    let mut signals = Signals::new([SIGCHLD, SIGTERM, SIGINT, SIGHUP])?;
+    let passed_on = [SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2];
+    let mut signals = Signals::new(passed_on.into_iter().chain([SIGCHLD]))?;
     let hear = move || {
         for signal in signals.forever() {
             if events.send(Event::Signal(signal)).is_err() {

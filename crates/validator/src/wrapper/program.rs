@@ -94,6 +94,11 @@ impl Program {
         self.enclosure.take_down();
     }
 
+    /// Whether its own process is there.
+    pub(super) fn runs(&self) -> bool {
+        self.group().is_some()
+    }
+
     /// Passes a signal on to the program's group, if the program still runs.
     pub(super) fn signal_group(&self, signal: Signal) {
         if let Some(group) = self.group() {
@@ -131,7 +136,7 @@ impl Program {
                     self.pid.store(0, Ordering::SeqCst);
                     reaped.program = Some(end_of(status));
                 }
-                Ok(Some((pid, _))) => self.enclosure.reaped(pid),
+                Ok(Some((pid, status))) => reaped.rest_killed |= self.enclosure.reaped(pid, status),
                 Err(Errno::INTR) => {}
                 Ok(None) => return reaped,
                 Err(error) => {

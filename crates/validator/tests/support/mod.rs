@@ -4,6 +4,7 @@
 
 pub mod wrapped;
 
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -64,6 +65,7 @@ pub struct FakeCoordinator {
     says: Arc<Mutex<Says>>,
     good_byes_acknowledged: Arc<Mutex<bool>>,
     requests: Arc<Mutex<Vec<Request>>>,
+    checkpoints: Arc<Mutex<BTreeMap<String, String>>>,
     kept_open: Arc<Mutex<Vec<TcpStream>>>,
 }
 
@@ -78,6 +80,7 @@ impl FakeCoordinator {
             says: Arc::new(Mutex::new(says)),
             good_byes_acknowledged: Arc::new(Mutex::new(true)),
             requests: Arc::default(),
+            checkpoints: Arc::default(),
             kept_open: Arc::default(),
         };
         let serving = coordinator.clone();
@@ -103,11 +106,29 @@ impl FakeCoordinator {
     }
 
     pub fn polls(&self) -> Vec<Request> {
-        self.requests().into_iter().filter(|request| request.method == "GET").collect()
+        let is_poll = |request: &Request| request.target.starts_with("/isContainerValid?");
+        self.requests().into_iter().filter(is_poll).collect()
     }
 
     pub fn good_byes(&self) -> Vec<Request> {
         self.requests().into_iter().filter(|request| request.method == "POST").collect()
+    }
+
+    /// Keeps one value for each execution id that asks, whatever the verdict.
+    fn checkpoint(&self, method: &str, target: &str, body: &str) -> Option<(u16, String)> {
+        let id = target.strip_prefix("/checkpoint?execution_resource_id=")?;
+        let mut checkpoints = self.checkpoints.lock().unwrap();
+        if method == "PUT" {
+            checkpoints.insert(id.into(), body.into());
+            return Some((204, String::new()));
+        }
+        let value = checkpoints.get(id).cloned();
+        Some(value.map_or((204, String::new()), |value| (200, value)))
+    }
+
+    /// What the container of this id has put.
+    pub fn checkpoint_of(&self, id: &str) -> Option<String> {
+        self.checkpoints.lock().unwrap().get(id).cloned()
     }
 
     fn serve(&self, stream: TcpStream) {
@@ -117,6 +138,7 @@ impl FakeCoordinator {
             // requests counts only those that got the new one.
             let says = self.says.lock().unwrap();
             let answered = says.clone();
+            let checkpoint = self.checkpoint(&method, &target, &body);
             let request = Request { method, target, authorization, body, answered };
             let is_good_bye = request.method == "POST";
             let nonce = nonce_of(&request.target);
@@ -126,6 +148,7 @@ impl FakeCoordinator {
                     if *self.good_byes_acknowledged.lock().unwrap() { 200 } else { 503 },
                     "".into(),
                 ),
+                _ if checkpoint.is_some() => checkpoint.unwrap_or_default(),
                 Says::Nothing => return,
                 Says::Hangs => return self.kept_open.lock().unwrap().push(stream),
                 Says::Page(status, body) => (*status, body.clone()),

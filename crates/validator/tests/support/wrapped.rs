@@ -1,6 +1,7 @@
 //! A wrapper process around a script, and its agent's end of the socket.
 
 use std::io::{BufRead, BufReader, Write};
+use std::ops::Not;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
@@ -41,6 +42,7 @@ pub struct Start<'a> {
     logs: bool,
     unprivileged: bool,
     stdin: Stdio,
+    full_disk: Option<&'static str>,
     variables: Vec<(&'static str, &'static str)>,
 }
 
@@ -52,6 +54,7 @@ impl<'a> Start<'a> {
             logs: false,
             unprivileged: false,
             stdin: Stdio::null(),
+            full_disk: None,
             variables: Vec::new(),
         }
     }
@@ -67,6 +70,12 @@ impl<'a> Start<'a> {
 
     pub fn with_stdin(mut self, stdin: Stdio) -> Self {
         self.stdin = stdin;
+        self
+    }
+
+    /// What is written to this file of the log folder finds no room.
+    pub fn with_full_disk(mut self, name: &'static str) -> Self {
+        self.full_disk = Some(name);
         self
     }
 
@@ -98,6 +107,9 @@ impl<'a> Start<'a> {
             .stdin(self.stdin)
             .stdout(Stdio::piped())
             .process_group(0);
+        if let Some(name) = self.full_disk {
+            std::os::unix::fs::symlink("/dev/full", folder.path().join(name)).unwrap();
+        }
         if self.logs {
             command.arg("--log-dir").arg(folder.path());
         }
@@ -184,11 +196,25 @@ impl Wrapped {
     }
 }
 
-/// What a failed test leaves behind must not outlive it.
+/// What a failed test leaves behind must not outlive it, and neither must a killed wrapper's cgroup.
 impl Drop for Wrapped {
     fn drop(&mut self) {
+        let name = format!("steadfast-{}", self.id);
+        let memberships = |pid: &u32| std::fs::read_to_string(format!("/proc/{pid}/cgroup")).ok();
+        let memberships: Vec<String> = self.living().iter().filter_map(memberships).collect();
         let _ = self.child.kill();
         let _ = self.child.wait();
+        let paths = memberships.iter().flat_map(|all| all.lines());
+        let own =
+            paths.filter_map(|line| line.strip_prefix("0::/")).find(|path| path.ends_with(&name));
+        for root in ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"] {
+            let folder = Path::new(root).join(own.unwrap_or(&name));
+            eventually("an empty cgroup", || {
+                // Not there, or gone, or not empty yet.
+                let removed = std::fs::remove_dir(&folder);
+                removed.is_err_and(|error| error.raw_os_error() == Some(16)).not().then_some(())
+            });
+        }
     }
 }
 
