@@ -126,6 +126,18 @@ fn a_stopped_program_past_its_lease_is_killed_and_never_continued() {
 }
 
 #[test]
+fn the_program_dies_with_its_wrapper() {
+    let coordinator = FakeCoordinator::start(yes());
+    for start in both(&[&coordinator]) {
+        let mut wrapped = start.sh(DEAF);
+        let pid = wrapped.pid("pid");
+        wrapped.signal(Signal::KILL);
+        wrapped.status();
+        eventually("the program's end", || (!runs(pid)).then_some(()));
+    }
+}
+
+#[test]
 fn a_program_sees_itself_as_it_would_without_a_wrapper() {
     let coordinator = FakeCoordinator::start(yes());
     for start in both(&[&coordinator]) {

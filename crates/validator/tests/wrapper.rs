@@ -132,6 +132,18 @@ fn the_programs_own_end_is_passed_on_and_told_apart_from_the_ladders() {
 }
 
 #[test]
+fn an_end_that_leaves_nobody_behind_waits_for_no_grace() {
+    // The grace is over long after this test has failed.
+    let coordinator =
+        FakeCoordinator::start(Says::Yes { lease_ms: 600_000, next_poll_ms: 250_000, epoch: 3 });
+    let mut wrapped = Start::alone(&[&coordinator])
+        .with(("STEADFAST_LEASE_MS", "600000"))
+        .with(("STEADFAST_GRACE_MS", "60000"))
+        .sh("exit 8");
+    assert_eq!(wrapped.code(), 8);
+}
+
+#[test]
 fn without_a_log_folder_output_is_untouched() {
     let coordinator = FakeCoordinator::start(yes());
     let mut wrapped = Start::alone(&[&coordinator]).sh("printf 'a\\000b'; exit 0");
@@ -321,16 +333,6 @@ fn a_wrapper_that_wakes_after_the_lease_kills_before_it_believes_anything() {
 fn boot_ms() -> u64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
     u64::try_from(time.tv_sec).unwrap() * 1_000 + u64::try_from(time.tv_nsec).unwrap() / 1_000_000
-}
-
-#[test]
-fn the_program_dies_with_its_wrapper() {
-    let coordinator = FakeCoordinator::start(yes());
-    let mut wrapped = Start::alone(&[&coordinator]).sh(DEAF);
-    let pid = wrapped.pid("pid");
-    wrapped.signal(Signal::KILL);
-    wrapped.status();
-    eventually("the program's end", || (!runs(pid)).then_some(()));
 }
 
 #[test]

@@ -46,13 +46,13 @@ hangs) # the program outlives its lease, and the wrapper only waits for it
   ended '{"outcome":"signaled","signal":9}'
   listen
   ;;
-caged) # the program carries nothing by which a look could find it, but it is in a cgroup
+caged) # what the program leaves behind carries nothing by which a look could find it; its cgroup does
   cgroup=$CGROUP_PARENT/steadfast-$EXECUTION_RESOURCE_ID
   mkdir "$cgroup"
   say "{\"type\":\"enclosed\",\"cgroup\":\"$cgroup\"}"
-  env -i setsid sh -c 'echo 0 >"$1"; exec sleep 1000' sh "$cgroup/cgroup.procs" </dev/null &
+  env -i setsid sh -c 'echo 0 >"$1"; (setsid sleep 1000 &); exec sleep 1000' sh "$cgroup/cgroup.procs" </dev/null &
   program=$!
-  while [ "$(cat "$cgroup/cgroup.procs")" != "$program" ]; do :; done
+  while [ "$(wc -l <"$cgroup/cgroup.procs")" -lt 2 ]; do :; done
   say "{\"type\":\"started\",\"pid\":$program,\"wrapperPid\":$$}"
   listen
   ;;

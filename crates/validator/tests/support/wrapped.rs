@@ -209,6 +209,7 @@ impl Drop for Wrapped {
             paths.filter_map(|line| line.strip_prefix("0::/")).find(|path| path.ends_with(&name));
         for root in ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"] {
             let folder = Path::new(root).join(own.unwrap_or(&name));
+            let _ = std::fs::write(folder.join("cgroup.kill"), "1");
             eventually("an empty cgroup", || {
                 // Not there, or gone, or not empty yet.
                 let removed = std::fs::remove_dir(&folder);
