@@ -214,6 +214,24 @@ fn with_the_wrapper_stopped_and_the_agent_dead_the_lease_ends_it() {
 }
 
 #[test]
+fn nobody_outruns_the_end_of_a_namespace() {
+    if !namespaces_are_to_be_had() {
+        return;
+    }
+    let coordinator = FakeCoordinator::start(yes());
+    // Each one starts its successor and ends, so that a look at it is a look at nobody.
+    let script = r#"
+        echo 'echo >> alive; setsid sh runner & exit' > runner
+        sh runner; while ! [ -s alive ]; do sleep 0.01; done
+        exit 3"#;
+    let mut wrapped = Start::with_agent(&[&coordinator]).with(SHORT_GRACE).sh(script);
+    let end = wrapped.agent().waits_for_the_end();
+    assert_eq!(end, (Outcome::Exited { code: 3 }, Proof::NoChildLeft));
+    assert_eq!(wrapped.living(), NOBODY);
+    assert_eq!(leave(&mut wrapped), 3);
+}
+
+#[test]
 fn an_init_that_was_stopped_hears_of_extensions_before_it_judges() {
     if !namespaces_are_to_be_had() {
         return;
