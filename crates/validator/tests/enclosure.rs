@@ -237,14 +237,16 @@ fn an_init_that_was_stopped_hears_of_extensions_before_it_judges() {
         return;
     }
     let coordinator = FakeCoordinator::start(yes());
-    let mut wrapped =
-        Start::with_agent(&[&coordinator]).with(SHORT_LEASE).with(SHORT_GRACE).sh(GOES_ON);
+    let mut wrapped = Start::with_agent(&[&coordinator])
+        .with(("STEADFAST_LEASE_MS", "3000"))
+        .with(SHORT_GRACE)
+        .sh(GOES_ON);
     let pid = wrapped.pid("pid");
     let init = enclosed(&wrapped).1.expect("root gets a namespace");
     signal_to(init, Signal::STOP);
     let stopped_at = coordinator.polls().len();
-    // 1,500 ms of lease, a question each 100 ms: the deadline that it knows has passed.
-    eventually("a whole lease", || (coordinator.polls().len() > stopped_at + 20).then_some(()));
+    // 3,000 ms of lease, a question each 100 ms or more: the deadline that it knows has passed.
+    eventually("a whole lease", || (coordinator.polls().len() > stopped_at + 35).then_some(()));
     signal_to(init, Signal::CONT);
     let woken_at = coordinator.polls().len();
     eventually("some more", || (coordinator.polls().len() > woken_at + 3).then_some(()));
