@@ -3,8 +3,9 @@
 //! The main thread owns everything that decides, as two values without I/O: the ladder and the
 //! poll. It takes one event at a time from threads that only wait: for signals, for the agent,
 //! for a coordinator's answer, for the next instant. Beside it, and independent of it, stands the
-//! deadline thread. The program is forked by the main thread, which lives until nothing of it is left,
-//! because the kernel binds the program's life to that thread.
+//! deadline thread; and where the program can be enclosed in a pid namespace, the first process of that.
+//! The program is forked by the main thread, which lives until nothing of it is left, because the kernel
+//! binds the program's life to that thread.
 
 use std::ffi::OsString;
 use std::io;

@@ -1,5 +1,5 @@
 //! A pid namespace for the program, where the system allows one (root, as a rule): nothing that it starts
-//! can leave it, and all of it ends with the namespace's [init](super::init).
+//! can leave it, and all of it ends with the namespace's init.
 //!
 //! The program is a child of the wrapper all the same, put into the namespace beside the init: its exit
 //! status comes without a go-between, its pid is the host's, its standard streams are the wrapper's own,
