@@ -19,6 +19,9 @@ pub(crate) enum Step {
 #[derive(Debug)]
 pub(crate) struct Rung {
     terms: LeaseTerms,
+    /// When a container that has told of no lease can have none any more; `None` once it has, or if it
+    /// needs none.
+    silent_due_ms: Option<u64>,
     /// `L − m/2` of the newest extension.
     lease_due_ms: Option<u64>,
     /// The end of a stop's grace, and the margin.
@@ -29,9 +32,15 @@ pub(crate) struct Rung {
 }
 
 impl Rung {
-    pub fn new(terms: LeaseTerms) -> Self {
+    /// A container launched now. `needs_lease` is false where the validator is disabled.
+    ///
+    /// A wrapper waits for its first "yes" for `L` and no longer, and that one is worth `L`: one that was
+    /// stopped between starting its program and telling the lease is overdue after both.
+    pub fn new(now_ms: u64, terms: LeaseTerms, needs_lease: bool) -> Self {
+        let longest_ms = terms.lease_ms.saturating_mul(2);
         Self {
             terms,
+            silent_due_ms: needs_lease.then(|| now_ms.saturating_add(longest_ms)),
             lease_due_ms: None,
             stop_due_ms: None,
             next: Some(Step::KillProgram),
@@ -43,6 +52,7 @@ impl Rung {
     /// and before `L`.
     pub fn extended(&mut self, until_ms: u64) {
         let due_ms = until_ms.saturating_sub(self.terms.margin_ms() / 2);
+        self.silent_due_ms = None;
         self.lease_due_ms = self.lease_due_ms.max(Some(due_ms));
     }
 
@@ -76,7 +86,10 @@ impl Rung {
 
     fn due_ms(&self) -> Option<u64> {
         match self.next? {
-            Step::KillProgram => self.lease_due_ms.into_iter().chain(self.stop_due_ms).min(),
+            Step::KillProgram => [self.silent_due_ms, self.lease_due_ms, self.stop_due_ms]
+                .into_iter()
+                .flatten()
+                .min(),
             Step::KillWrapper => Some(self.wrapper_due_ms),
         }
     }
@@ -91,13 +104,25 @@ mod tests {
 
     #[test]
     fn without_a_lease_or_a_stop_nothing_is_ever_due() {
-        let mut rung = Rung::new(TERMS);
+        let mut rung = Rung::new(0, TERMS, false);
         assert_eq!((rung.step(u64::MAX), rung.wait_ms(0)), (None, u64::MAX));
     }
 
     #[test]
+    fn a_wrapper_that_never_tells_of_a_lease_is_overdue_after_two() {
+        let mut rung = Rung::new(1_000, TERMS, true);
+        assert_eq!((rung.step(30_999), rung.step(31_000)), (None, Some(Step::KillProgram)));
+        let mut rung = Rung::new(1_000, TERMS, true);
+        rung.extended(16_000);
+        assert_eq!((rung.step(15_799), rung.step(15_800)), (None, Some(Step::KillProgram)));
+        let mut rung = Rung::new(1_000, TERMS, true);
+        rung.extended(60_000);
+        assert_eq!(rung.step(31_000), None, "the lease that was told is what counts");
+    }
+
+    #[test]
     fn the_program_goes_half_a_margin_before_the_lease_ends_and_the_wrapper_later() {
-        let mut rung = Rung::new(TERMS);
+        let mut rung = Rung::new(0, TERMS, true);
         rung.extended(20_000);
         rung.extended(19_000);
         assert_eq!((rung.wait_ms(10_000), rung.step(19_799)), (9_800, None));
@@ -109,12 +134,12 @@ mod tests {
 
     #[test]
     fn a_stop_has_a_deadline_that_neither_a_yes_nor_a_second_stop_puts_off() {
-        let mut rung = Rung::new(TERMS);
+        let mut rung = Rung::new(0, TERMS, true);
         rung.stopping(1_000, 5_000);
         rung.extended(60_000);
         rung.stopping(2_000, 5_000);
         assert_eq!((rung.step(6_999), rung.step(7_000)), (None, Some(Step::KillProgram)));
-        let mut rung = Rung::new(TERMS);
+        let mut rung = Rung::new(0, TERMS, true);
         rung.stopping(1_000, 5_000);
         rung.stopping(1_500, 0);
         assert_eq!(rung.step(2_500), Some(Step::KillProgram));

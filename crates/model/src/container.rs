@@ -109,6 +109,10 @@ words! {
     Proof {
         /// Its wrapper, a subreaper that lived throughout, has no child left (`ECHILD`).
         NoChildLeft = "NO_CHILD_LEFT",
+        /// The cgroup that held all of it is empty.
+        CgroupEmpty = "CGROUP_EMPTY",
+        /// Its pid namespace's first process has ended, which the kernel lets happen last.
+        NamespaceEnded = "NAMESPACE_ENDED",
         /// Its program was never started.
         NeverStarted = "NEVER_STARTED",
     }
