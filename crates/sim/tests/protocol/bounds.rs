@@ -51,8 +51,8 @@ pub enum Mistake {
     NoMargin,
     /// The container's lease runs from hearing the answer.
     RunsFromTheAnswer,
-    /// The agent hears of the first lease when the program runs already.
-    ToldAfterTheStart,
+    /// The agent's rung begins with the first lease that it is told of, and not with the launch.
+    RungWaitsToBeTold,
 }
 
 /// The bounds of a world.

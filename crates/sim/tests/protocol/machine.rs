@@ -153,7 +153,9 @@ impl Machine {
 
     /// The rung of crates/agent, made from what it was told.
     fn rung(&self, bounds: &Bounds) -> Rung {
-        let mut rung = Rung::new(bounds.machine_terms());
+        let launched_ms = self.launched_at_ms.unwrap_or(0);
+        let armed = !bounds.makes(Mistake::RungWaitsToBeTold);
+        let mut rung = Rung::new(launched_ms, bounds.machine_terms(), armed);
         if let Some(until_ms) = self.told_until_ms {
             rung.extended(until_ms);
         }
@@ -201,7 +203,7 @@ impl Machine {
         self.launched_at_ms = Some(now);
         self.ladder = Some(SeenLadder(Ladder::new(at(now), bounds.machine_terms(), true)));
         if bounds.makes(Mistake::StartsWithoutYes) {
-            self.hear_yes(bounds, now, now, bounds.terms.lease_ms);
+            self.hear_yes(now, now, bounds.terms.lease_ms);
         }
     }
 
@@ -226,9 +228,9 @@ impl Machine {
         self.highest_epoch = epoch;
         match yes {
             Some(lease_ms) if bounds.makes(Mistake::RunsFromTheAnswer) => {
-                self.hear_yes(bounds, now, now, lease_ms);
+                self.hear_yes(now, now, lease_ms);
             }
-            Some(lease_ms) => self.hear_yes(bounds, now, sent_at_ms, lease_ms),
+            Some(lease_ms) => self.hear_yes(now, sent_at_ms, lease_ms),
             None => {
                 let no = |ladder: &mut Ladder| ladder.no(at(now), InvalidReason::Superseded);
                 self.drive(now, no);
@@ -236,9 +238,9 @@ impl Machine {
         }
     }
 
-    /// `Wrapper::hear`, with one difference: there the program starts before its agent is told of the first
-    /// lease, which is [`Mistake::ToldAfterTheStart`].
-    fn hear_yes(&mut self, bounds: &Bounds, now: u64, sent_at_ms: u64, lease_ms: u64) {
+    /// `Wrapper::hear`. The message to the agent is sent from a thread of its own: the program may run before
+    /// it is written.
+    fn hear_yes(&mut self, now: u64, sent_at_ms: u64, lease_ms: u64) {
         let before = self.lease_until_ms();
         self.drive(now, |ladder| ladder.yes(at(now), at(sent_at_ms), lease_ms));
         let until_ms = self.lease_until_ms();
@@ -246,9 +248,6 @@ impl Machine {
             self.yeses += 1;
             self.granted_until_ms = self.granted_until_ms.max(Some(sent_at_ms + lease_ms));
             self.untold_until_ms = until_ms;
-            if !bounds.makes(Mistake::ToldAfterTheStart) {
-                self.tell_agent();
-            }
         }
     }
 
@@ -282,7 +281,7 @@ impl Machine {
         if self.wrapper == Process::Awake
             && let Some(SeenLadder(ladder)) = &mut self.ladder
         {
-            let reaped = Reaped { program: Some(end), no_child_left: true };
+            let reaped = Reaped { program: Some(end), no_child_left: true, rest_killed: killed };
             let _ = ladder.reaped(at(now), reaped);
         }
     }
