@@ -5,6 +5,7 @@
 
 mod agents;
 mod checkpoint;
+mod guard;
 mod jobs;
 mod overview;
 mod respond;
@@ -18,6 +19,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::DefaultBodyLimit;
+use axum::middleware::from_fn_with_state;
 use axum::routing::{get, post};
 use hyper::body::Incoming;
 use hyper::{Request, Response};
@@ -66,6 +68,7 @@ fn router(shared: Arc<Shared>) -> Router {
         .route(paths::AGENT, get(agents::connect))
         .fallback(respond::no_such_path)
         .method_not_allowed_fallback(respond::no_such_method)
+        .layer(from_fn_with_state(Arc::clone(&shared), guard::guard))
         .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
         .with_state(shared)
 }
