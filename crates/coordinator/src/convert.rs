@@ -268,6 +268,7 @@ pub(crate) fn member_info(view: &MemberView) -> api::MemberInfo {
         feature_level,
         registered: _,
         lost: _,
+        draining: _,
     } = record;
     api::MemberInfo {
         uuid: *uuid,

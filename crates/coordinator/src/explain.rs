@@ -46,8 +46,9 @@ impl Story<'_> {
         for pipeline in &self.job.pipelines {
             for failure in &pipeline.failures {
                 let kind = match failure.kind {
-                    FailureKind::MemberLoss if tracked => continue,
+                    FailureKind::MemberLoss | FailureKind::Planned if tracked => continue,
                     FailureKind::MemberLoss => "member loss",
+                    FailureKind::Planned => "planned, burns no restore",
                     FailureKind::Program => "an ordinary failure, not counted",
                     FailureKind::Ladder => "ended by its validator, not counted",
                 };

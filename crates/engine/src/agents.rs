@@ -41,6 +41,7 @@ impl Engine {
             None => {
                 record.registered = d.now;
                 record.lost = None;
+                record.draining = false;
                 d.step.members.push(MemberWrite::Put(record.clone()));
                 self.members.register(record, connection, d.now);
                 AgentMessage::Welcome
@@ -73,8 +74,8 @@ impl Engine {
     /// A known member may have come back from another address, or with another number of slots.
     fn refresh(&mut self, said: MemberRecord, d: &mut Draft) {
         let Some(member) = self.members.get_mut(said.uuid) else { return };
-        let registered = member.record.registered;
-        let record = MemberRecord { registered, lost: None, ..said };
+        let MemberRecord { registered, draining, .. } = member.record;
+        let record = MemberRecord { registered, draining, lost: None, ..said };
         if record != member.record {
             member.record = record.clone();
             d.step.members.push(MemberWrite::Put(record));

@@ -5,13 +5,15 @@ use std::sync::Arc;
 
 use steadfast_ledger::{JobLedger, Watermarks, evaluate};
 use steadfast_model::{
-    ExecutionId, JobId, MemberEventSeq, MemberStatus, MemberUuid, PipelineId, TermNonce, Timestamp,
+    ExecutionId, JobId, MemberEventSeq, MemberStatus, MemberUuid, PipelineId, RequestId, TermNonce,
+    Timestamp,
 };
 
 use crate::containers::Containers;
 use crate::draft::Draft;
 use crate::input::Input;
 use crate::membership::Members;
+use crate::planned_leave::Registration;
 use crate::records::{HistoryRecord, JobRecord, MemberEvent, MemberRecord};
 use crate::settings::Settings;
 use crate::step::{JobStep, JobWrites, MemberWrite, Step};
@@ -86,6 +88,8 @@ pub struct Engine {
     pub(crate) jobs: BTreeMap<JobId, Job>,
     pub(crate) members: Members,
     pub(crate) containers: Containers,
+    /// What operators asked for, the expired included.
+    pub(crate) requests: BTreeMap<RequestId, Registration>,
     /// Pipelines that lack nothing but slots, oldest job first.
     pub(crate) ready: BTreeSet<(Timestamp, JobId, PipelineId)>,
     /// Whether slots came free, or a pipeline became ready, since the last placement.
@@ -121,6 +125,7 @@ impl Engine {
                 let _ = self.members.disconnect(member, connection, by_us);
             }
             Input::Leaving { member, connection } => self.leaving(member, connection, d),
+            Input::PlanLeave { ticket, request } => self.plan_leave(ticket, request, d),
             Input::Container { execution, event, reporter } => {
                 self.container_event(execution, event, reporter, d);
             }

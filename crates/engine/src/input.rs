@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use steadfast_ledger::JobLedger;
-use steadfast_model::{ContainerEvent, ExecutionId, JobId, JobSpec, MemberUuid, Timestamp};
+use steadfast_model::{
+    ContainerEvent, ExecutionId, JobId, JobSpec, MemberUuid, RequestId, Timestamp,
+};
 
 use crate::records::MemberRecord;
 
@@ -71,6 +73,13 @@ pub enum Input {
         /// On which connection.
         connection: Connection,
     },
+    /// An authenticated operator says that a member is going to leave, or that it is to be emptied now.
+    PlanLeave {
+        /// Who waits.
+        ticket: Ticket,
+        /// What was asked for.
+        request: LeaveRequest,
+    },
     /// Something happened to a container.
     Container {
         /// Which.
@@ -90,6 +99,24 @@ pub enum Input {
         /// Its last durable ledger; `None` if it never had one.
         durable: Option<Arc<JobLedger>>,
     },
+}
+
+/// An operator's request for a planned leave, checked at the edge: texts of 1 to 200 characters without
+/// control characters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeaveRequest {
+    /// Its name; one that was used is known for a repetition.
+    pub id: RequestId,
+    /// The member that is to leave.
+    pub member: MemberUuid,
+    /// Who asks, as the authentication knows them.
+    pub actor: String,
+    /// Why.
+    pub reason: String,
+    /// For how long it is valid from now on; at most [`crate::MAX_LEAVE_VALID_MS`] counts.
+    pub valid_ms: u64,
+    /// Whether its containers are to be moved now, while its agent still runs.
+    pub drain: bool,
 }
 
 /// Who reports about a container.

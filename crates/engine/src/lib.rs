@@ -19,6 +19,7 @@ mod member_loss;
 mod membership;
 mod pipeline;
 mod placement;
+mod planned_leave;
 pub mod records;
 mod settings;
 mod step;
@@ -27,10 +28,11 @@ mod takeover;
 mod transitions;
 
 pub use engine::{Counters, Engine, MemberView};
-pub use input::{Connection, Input, Reporter, Ticket};
+pub use input::{Connection, Input, LeaveRequest, Reporter, Ticket};
+pub use planned_leave::{DEFAULT_LEAVE_VALID_MS, MAX_LEAVE_VALID_MS, MIN_LEAVE_VALID_MS};
 pub use settings::Settings;
 pub use step::{
     AgentMessage, Effect, IndexChange, IndexEntry, JobStep, JobWrites, Launch, MemberWrite, Reply,
-    Step,
+    RequestWrite, Step,
 };
 pub use suspicion::SelfSuspicion;

@@ -114,7 +114,7 @@ impl Member {
 
     /// Whether a new container may be placed there.
     pub fn takes_containers(&self) -> bool {
-        !self.is_lost() && !self.held && self.connection().is_some()
+        !self.is_lost() && !self.record.draining && !self.held && self.connection().is_some()
     }
 }
 
@@ -376,6 +376,7 @@ impl Members {
             _ if member.is_lost() => MemberStatus::Lost,
             Link::Away { .. } => MemberStatus::Disconnected,
             Link::Connected(_) if self.is_held(member) => MemberStatus::Suspected,
+            Link::Connected(_) if member.record.draining => MemberStatus::Draining,
             Link::Connected(_) => MemberStatus::Alive,
         }
     }

@@ -83,6 +83,7 @@ fn record(uuid: MemberUuid) -> MemberRecord {
         feature_level: 1,
         registered: Timestamp::default(),
         lost: None,
+        draining: false,
     }
 }
 

@@ -56,7 +56,7 @@ impl Engine {
         pipeline.restores += 1;
         pipeline.fenced = None;
         pipeline.not_before = match kind {
-            FailureKind::MemberLoss => None,
+            FailureKind::MemberLoss | FailureKind::Planned => None,
             _ => Some(d.now + retry.interval_seconds * 1_000),
         };
         let counts = &mut job.record.counts;
@@ -64,6 +64,7 @@ impl Engine {
             FailureKind::MemberLoss => counts.member_loss += 1,
             FailureKind::Program => counts.program += 1,
             FailureKind::Ladder => counts.ladder += 1,
+            FailureKind::Planned => counts.planned += 1,
         }
         let prepared = job.ledger.kept_mut().and_then(|ledger| ledger.prepare(pipeline_id));
         if let Some(pipeline) = job.pipeline(pipeline_id) {

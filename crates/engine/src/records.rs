@@ -10,7 +10,7 @@ use steadfast_ledger::{Evaluation, JobLedger, Loss};
 use steadfast_model::{
     AttemptId, ExecutionId, FencingToken, InvalidReason, JobId, JobSpec, JobStatus,
     LeaveClassification, LedgerRevision, LossCause, MemberEventSeq, MemberUuid, PipelineId,
-    PipelineStatus, TaskGroupId, TaskGroupStatus, Timestamp,
+    PipelineStatus, RequestId, TaskGroupId, TaskGroupStatus, Timestamp,
 };
 
 /// Failures kept per pipeline: the first, and the newest.
@@ -118,6 +118,8 @@ pub enum FailureKind {
     Program,
     /// The ladder ended a container that was still valid.
     Ladder,
+    /// A member left as planned: that burns no restore.
+    Planned,
 }
 
 /// A task group.
@@ -221,6 +223,30 @@ pub struct MemberRecord {
     pub registered: Timestamp,
     /// When it was declared lost; it stays in the table for a while after that, to be shown.
     pub lost: Option<Timestamp>,
+    /// An operator drained it: it takes no containers any more, and its loss is in the journal already.
+    #[serde(default)]
+    pub draining: bool,
+}
+
+/// An operator's request for a planned leave, as it was registered. Kept for a while after it has expired,
+/// so that its id cannot be used for anything else.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct OperatorRequest {
+    /// Its name.
+    pub id: RequestId,
+    /// The member that is to leave.
+    pub member: MemberUuid,
+    /// Who asked.
+    pub actor: String,
+    /// Why.
+    pub reason: String,
+    /// When it was registered.
+    pub registered: Timestamp,
+    /// A member that is lost from then on was not lost as planned.
+    pub expires: Timestamp,
+    /// Whether its containers were to be moved at once.
+    pub drain: bool,
 }
 
 /// A member's loss in the cluster's journal: one per lost UUID, durable before any job is touched.
@@ -270,6 +296,8 @@ pub struct Snapshot {
     pub ledgers: BTreeMap<JobId, Result<JobLedger, String>>,
     /// The table of members.
     pub members: Vec<MemberRecord>,
+    /// Operators' requests, in any order.
+    pub requests: Vec<OperatorRequest>,
     /// Ended jobs that the history holds, with the time of their end.
     pub finished: Vec<(JobId, Timestamp)>,
 }

@@ -13,11 +13,11 @@ use std::sync::Arc;
 use steadfast_ledger::JobLedger;
 use steadfast_model::{
     ExecutionId, FencingToken, InvalidReason, JobId, JobStatus, LeaseTerms, MemberEventSeq,
-    MemberUuid, PipelineId, TaskGroupId, Timestamp, ValidatorKind,
+    MemberUuid, PipelineId, RequestId, TaskGroupId, Timestamp, ValidatorKind,
 };
 
 use crate::input::{Connection, Ticket};
-use crate::records::{HistoryRecord, JobRecord, MemberEvent, MemberRecord};
+use crate::records::{HistoryRecord, JobRecord, MemberEvent, MemberRecord, OperatorRequest};
 
 /// The outcome of one [`crate::Engine::step`].
 #[derive(Clone, Debug, Default)]
@@ -32,6 +32,8 @@ pub struct Step {
     pub processed: Option<MemberEventSeq>,
     /// Changes of the table of members.
     pub members: Vec<MemberWrite>,
+    /// Changes of what operators asked for.
+    pub requests: Vec<RequestWrite>,
     /// Each touched job, in order of id.
     pub jobs: Vec<JobStep>,
     /// Ended jobs that the history no longer holds.
@@ -48,6 +50,7 @@ impl Step {
         self.member_event.is_none()
             && self.processed.is_none()
             && self.members.is_empty()
+            && self.requests.is_empty()
             && self.forgotten.is_empty()
             && self.jobs.iter().all(|job| job.writes.is_empty())
     }
@@ -94,6 +97,15 @@ pub enum MemberWrite {
     Put(MemberRecord),
     /// It is no longer shown.
     Remove(MemberUuid),
+}
+
+/// A change of what operators asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RequestWrite {
+    /// Put it.
+    Put(OperatorRequest),
+    /// It expired long ago.
+    Forget(RequestId),
 }
 
 /// A change of the validity index.
@@ -217,4 +229,10 @@ pub enum Reply {
     EndNoted,
     /// What it means cannot be told yet: say it again.
     AskAgain,
+    /// The planned leave is durable, as it stands here; where it asked for a drain, that has begun.
+    LeavePlanned(OperatorRequest),
+    /// The leave cannot be planned as things are: the sentence says why and what to do.
+    LeaveRefused(String),
+    /// The table of members holds no such member.
+    UnknownMember,
 }

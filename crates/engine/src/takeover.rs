@@ -15,6 +15,7 @@ use crate::containers::{Answer, Container, Containers};
 use crate::draft::Draft;
 use crate::engine::{Counters, Engine, Job, Ledger};
 use crate::membership::Members;
+use crate::planned_leave::loaded;
 use crate::records::{JobRecord, Snapshot};
 use crate::settings::Settings;
 use crate::step::IndexChange;
@@ -23,8 +24,16 @@ impl Engine {
     /// The engine of a new term. `nonce` is random and used for no other term; `now` is when the term
     /// began. The first step must be [`crate::Input::TookOver`].
     pub fn load(snapshot: Snapshot, settings: Settings, nonce: TermNonce, now: Timestamp) -> Self {
-        let Snapshot { member_event_seq, processed, journal, jobs, mut ledgers, members, finished } =
-            snapshot;
+        let Snapshot {
+            member_event_seq,
+            processed,
+            journal,
+            jobs,
+            mut ledgers,
+            members,
+            requests,
+            finished,
+        } = snapshot;
         let members = Members::new(members, &settings, now);
         let mut engine = Self {
             settings,
@@ -37,6 +46,7 @@ impl Engine {
             jobs: BTreeMap::new(),
             members,
             containers: Containers::default(),
+            requests: loaded(requests, now),
             ready: BTreeSet::new(),
             place_again: true,
             alarms: BTreeMap::new(),

@@ -161,6 +161,14 @@ impl MemberUuid {
     }
 }
 
+/// An operator's request, named by whoever makes it, so that a repetition over the network is known for one:
+/// up to 64 letters, digits, dots, hyphens and underscores.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RequestId(String);
+
+/// The longest request id, in characters.
+const MAX_REQUEST_ID: usize = 64;
+
 /// One redeployment attempt of one affected pipeline within an episode (first seed: *attemptId =
 /// episodeId + pipelineId + prepareSequence*). A struct on the inside, printed only at the edge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -189,6 +197,25 @@ impl fmt::Display for ExecutionId {
 impl fmt::Display for MemberUuid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
+    }
+}
+
+impl fmt::Display for RequestId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl FromStr for RequestId {
+    type Err = ParseIdError;
+
+    fn from_str(text: &str) -> Result<Self, ParseIdError> {
+        let known = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-');
+        if (1..=MAX_REQUEST_ID).contains(&text.len()) && text.bytes().all(known) {
+            return Ok(Self(text.to_owned()));
+        }
+        let expected = "a request id (1 to 64 letters, digits, dots, hyphens and underscores)";
+        Err(ParseIdError::new(text, expected))
     }
 }
 
@@ -243,7 +270,7 @@ macro_rules! serde_as_text {
         }
     )*};
 }
-serde_as_text!(JobId, ExecutionId);
+serde_as_text!(JobId, ExecutionId, RequestId);
 
 #[cfg(test)]
 mod tests {
@@ -274,6 +301,19 @@ mod tests {
         assert_ne!(a, b);
         assert!(a.get() < 1 << 63);
         assert_eq!(JobId::of_term(TermNonce::new(1), JOBS_PER_TERM), None);
+    }
+
+    #[test]
+    fn a_request_id_is_short_and_can_stand_in_a_key() {
+        let longest = "x".repeat(64);
+        for good in ["a", "drain-2026.07_31", longest.as_str()] {
+            let id: RequestId = good.parse().unwrap();
+            assert_eq!(id.to_string(), good);
+        }
+        let too_long = "x".repeat(65);
+        for bad in ["", "a/b", "a b", "\u{e4}", "a\n", too_long.as_str()] {
+            assert!(bad.parse::<RequestId>().is_err(), "{bad:?}");
+        }
     }
 
     #[test]

@@ -15,7 +15,7 @@ pub mod jobfile;
 pub use container::{ContainerEvent, InvalidReason, Outcome, Proof, StopCause, Verdict};
 pub use ids::{
     AttemptId, EpisodeNumber, Epoch, ExecutionId, FencingToken, JobId, LedgerRevision,
-    MemberEventSeq, MemberUuid, ParseIdError, PipelineId, TaskGroupId, TermNonce,
+    MemberEventSeq, MemberUuid, ParseIdError, PipelineId, RequestId, TaskGroupId, TermNonce,
 };
 pub use lease::LeaseTerms;
 pub use spec::{

@@ -160,6 +160,8 @@ words! {
         Silence = "SILENCE",
         /// It said that it leaves.
         Leaving = "LEAVING",
+        /// An operator drained it: its containers moved while its agent still ran.
+        ToldByOperator = "TOLD_BY_OPERATOR",
     }
 }
 

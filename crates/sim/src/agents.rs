@@ -370,5 +370,6 @@ fn record(uuid: MemberUuid, machine: usize, slots: u32) -> MemberRecord {
         feature_level: FEATURE_LEVEL,
         registered: Timestamp::default(),
         lost: None,
+        draining: false,
     }
 }

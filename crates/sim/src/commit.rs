@@ -59,6 +59,7 @@ impl World {
             let takeover = matches!(input, Input::TookOver);
             let jobs_only = step.member_event.is_none()
                 && step.members.is_empty()
+                && step.requests.is_empty()
                 && step.processed.is_none()
                 && step.forgotten.is_empty();
             !takeover && jobs_only && step.jobs.iter().all(|job| self.is_label_of(job))

@@ -7,10 +7,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use steadfast_engine::records::{HistoryRecord, JobRecord, MemberEvent, MemberRecord, Snapshot};
-use steadfast_engine::{MemberWrite, Step};
+use steadfast_engine::records::{
+    HistoryRecord, JobRecord, MemberEvent, MemberRecord, OperatorRequest, Snapshot,
+};
+use steadfast_engine::{MemberWrite, RequestWrite, Step};
 use steadfast_ledger::JobLedger;
-use steadfast_model::{Epoch, JobId, MemberEventSeq, MemberUuid, Timestamp};
+use steadfast_model::{Epoch, JobId, MemberEventSeq, MemberUuid, RequestId, Timestamp};
 use steadfast_store::{LeaderInfo, MemoryStore, Op, ops_of};
 
 /// The records, as the newest commit left them.
@@ -23,6 +25,7 @@ pub struct Durable {
     /// Jobs that have.
     pub history: BTreeMap<JobId, Arc<HistoryRecord>>,
     members: BTreeMap<MemberUuid, MemberRecord>,
+    requests: BTreeMap<RequestId, OperatorRequest>,
     seq: MemberEventSeq,
     processed: MemberEventSeq,
     journal: Vec<MemberEvent>,
@@ -114,6 +117,16 @@ impl Durable {
                 }
             }
         }
+        for write in &step.requests {
+            match write {
+                RequestWrite::Put(request) => {
+                    self.requests.insert(request.id.clone(), request.clone());
+                }
+                RequestWrite::Forget(id) => {
+                    self.requests.remove(id);
+                }
+            }
+        }
         for job in &step.jobs {
             if let Some(record) = &job.writes.record {
                 self.jobs.insert(job.job, amend(job.job, record));
@@ -148,6 +161,7 @@ impl Durable {
                 .map(|(id, ledger)| (*id, Ok(JobLedger::clone(ledger))))
                 .collect(),
             members: self.members.values().cloned().collect(),
+            requests: self.requests.values().cloned().collect(),
             finished: finished.collect(),
         }
     }

@@ -6,7 +6,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use steadfast_engine::records::{HistoryRecord, JobRecord, MemberEvent, MemberRecord};
+use steadfast_engine::records::{
+    HistoryRecord, JobRecord, MemberEvent, MemberRecord, OperatorRequest,
+};
 use steadfast_ledger::JobLedger;
 use steadfast_model::{JobId, MemberEventSeq};
 
@@ -41,6 +43,7 @@ enum Record<'a> {
     Ledger(&'a JobLedger),
     Token(TokenRecord),
     Member(&'a MemberRecord),
+    Request(&'a OperatorRequest),
     Event(&'a MemberEvent),
     History(&'a HistoryRecord),
     Finished(FinishedRecord),
@@ -57,6 +60,7 @@ impl Record<'_> {
             Self::Ledger(record) => encode_into(into, record),
             Self::Token(record) => encode_into(into, record),
             Self::Member(record) => encode_into(into, record),
+            Self::Request(record) => encode_into(into, record),
             Self::Event(record) => encode_into(into, record),
             Self::History(record) => encode_into(into, record),
             Self::Finished(record) => encode_into(into, record),
@@ -91,6 +95,10 @@ pub(crate) fn batch_of<'a>(
             Op::ForgetHistory(job) => batch.forget(*job, rows)?,
             Op::PutMember(record) => batch.put(keys::member(record.uuid), Record::Member(record)),
             Op::RemoveMember(uuid) => batch.delete(keys::member(*uuid)),
+            Op::PutRequest(request) => {
+                batch.put(keys::request(&request.id), Record::Request(request));
+            }
+            Op::ForgetRequest(id) => batch.delete(keys::request(id)),
             Op::PutMemberEvent(event) => batch.member_event(event),
             Op::PutProcessed(seq) => {
                 let record = ProcessedRecord { member_event_seq: *seq };

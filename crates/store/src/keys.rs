@@ -1,7 +1,7 @@
 //! Under which key each record lies. Keys are text, so that a dump can be read, and ordered as their
 //! readers want them: events ascending, summaries newest first.
 
-use steadfast_model::{JobId, MemberEventSeq, MemberUuid, TaskGroupId, Timestamp};
+use steadfast_model::{JobId, MemberEventSeq, MemberUuid, RequestId, TaskGroupId, Timestamp};
 
 /// Who committed last, and how often; compared by every commit.
 pub(crate) const HEAD: &str = "head";
@@ -32,6 +32,10 @@ pub(crate) fn checkpoint(job: JobId, task_group: TaskGroupId) -> String {
 
 pub(crate) fn member(uuid: MemberUuid) -> String {
     format!("member/{uuid}")
+}
+
+pub(crate) fn request(id: &RequestId) -> String {
+    format!("request/{id}")
 }
 
 pub(crate) fn event(seq: MemberEventSeq) -> String {
@@ -86,6 +90,10 @@ impl Range {
 
     pub(crate) fn members() -> Self {
         Self::folder("member")
+    }
+
+    pub(crate) fn requests() -> Self {
+        Self::folder("request")
     }
 
     pub(crate) fn events() -> Self {

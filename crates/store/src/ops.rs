@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
-use steadfast_engine::records::{HistoryRecord, JobRecord, MemberEvent, MemberRecord};
-use steadfast_engine::{JobStep, JobWrites, MemberWrite, Step};
+use steadfast_engine::records::{
+    HistoryRecord, JobRecord, MemberEvent, MemberRecord, OperatorRequest,
+};
+use steadfast_engine::{JobStep, JobWrites, MemberWrite, RequestWrite, Step};
 use steadfast_ledger::JobLedger;
-use steadfast_model::{FencingToken, JobId, MemberEventSeq, MemberUuid, TaskGroupId};
+use steadfast_model::{FencingToken, JobId, MemberEventSeq, MemberUuid, RequestId, TaskGroupId};
 
 /// One change of what is remembered.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,6 +38,10 @@ pub enum Op {
     PutMember(MemberRecord),
     /// It is no longer in the table.
     RemoveMember(MemberUuid),
+    /// What an operator asked for.
+    PutRequest(OperatorRequest),
+    /// It expired long ago.
+    ForgetRequest(RequestId),
     /// A member's loss enters the journal; the cluster's sequence moves to it, and the oldest entry
     /// beyond the journal's bound goes.
     PutMemberEvent(MemberEvent),
@@ -53,6 +59,8 @@ impl Op {
             Self::ForgetHistory(job) => Some(*job),
             Self::PutMember(_)
             | Self::RemoveMember(_)
+            | Self::PutRequest(_)
+            | Self::ForgetRequest(_)
             | Self::PutMemberEvent(_)
             | Self::PutProcessed(_) => None,
         }
@@ -69,6 +77,7 @@ impl Op {
         match self {
             Self::PutJob(_) | Self::PutLedger { .. } | Self::PutToken { .. } => 1,
             Self::PutMember(_) | Self::RemoveMember(_) | Self::PutProcessed(_) => 1,
+            Self::PutRequest(_) | Self::ForgetRequest(_) => 1,
             // History, summary and finish time come; record, ledger, tokens and checkpoints go.
             Self::EndJob(_) => 7,
             Self::ForgetHistory(_) | Self::PutMemberEvent(_) => 3,
@@ -77,17 +86,21 @@ impl Op {
 }
 
 /// What a step wants remembered, in the order of the order law: the member event, the table of members,
-/// each job. Steps that wait together are committed together: concatenate their ops.
+/// what operators asked for, each job. Steps that wait together are committed together: concatenate their ops.
 pub fn ops_of(step: &Step) -> Vec<Op> {
     let members = step.members.iter().map(|write| match write {
         MemberWrite::Put(record) => Op::PutMember(record.clone()),
         MemberWrite::Remove(uuid) => Op::RemoveMember(*uuid),
     });
+    let requests = step.requests.iter().map(|write| match write {
+        RequestWrite::Put(request) => Op::PutRequest(request.clone()),
+        RequestWrite::Forget(id) => Op::ForgetRequest(id.clone()),
+    });
     let event = step.member_event.iter().cloned().map(Op::PutMemberEvent);
     let forgotten = step.forgotten.iter().copied().map(Op::ForgetHistory);
     let processed = step.processed.map(Op::PutProcessed);
     let jobs = step.jobs.iter().flat_map(ops_of_job);
-    event.chain(members).chain(jobs).chain(forgotten).chain(processed).collect()
+    event.chain(members).chain(requests).chain(jobs).chain(forgotten).chain(processed).collect()
 }
 
 fn ops_of_job(step: &JobStep) -> impl Iterator<Item = Op> {

@@ -1,6 +1,6 @@
 //! How a record is written down: JSON in an envelope with a format number.
 //!
-//! `{"format":2,"version":"0.1.0","record":{…}}`. One number serves all kinds of record: a binary that writes any of them
+//! `{"format":3,"version":"0.1.0","record":{…}}`. One number serves all kinds of record: a binary that writes any of them
 //! differently raises it, its head record carries it from its first commit on, and so an older binary
 //! refuses to lead before it has touched anything. From format 2 on the envelope names the version to
 //! use as well.
@@ -9,6 +9,7 @@
 //! | --- | --- |
 //! | 1 | the first one |
 //! | 2 | parked episodes, what a job owes its ledger, how far every job has been processed |
+//! | 3 | planned leaves: operators' requests, members that are drained, losses told by an operator |
 //!
 //! Files of every format ever written stay in `tests/records/`.
 
@@ -22,7 +23,7 @@ use steadfast_model::{Epoch, FencingToken, MemberEventSeq, Timestamp};
 use crate::store::StoreError;
 
 /// The format that this binary writes.
-pub(crate) const FORMAT: u32 = 2;
+pub(crate) const FORMAT: u32 = 3;
 /// The first version that reads [`FORMAT`].
 const VERSION: &str = "0.1.0";
 
@@ -172,10 +173,10 @@ mod tests {
     #[test]
     fn a_newer_format_is_refused_with_the_version_to_use_whether_it_can_be_read_or_not() {
         for record in [r#"{"token":7}"#, r#"{"tokens":[7]}"#] {
-            let text = format!(r#"{{"format":3,"version":"0.9.0","record":{record}}}"#);
+            let text = format!(r#"{{"format":4,"version":"0.9.0","record":{record}}}"#);
             let error = decode::<TokenRecord>("token/1/1", text.as_bytes()).unwrap_err();
             let text = error.to_string();
-            assert!(matches!(error, StoreError::NewerFormat { format: 3, .. }), "{text}");
+            assert!(matches!(error, StoreError::NewerFormat { format: 4, .. }), "{text}");
             assert!(text.contains("token/1/1") && text.contains("steadfast 0.9.0"), "{text}");
         }
     }

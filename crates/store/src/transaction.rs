@@ -105,6 +105,7 @@ pub(crate) fn load(rows: &impl Rows) -> Result<Loaded, StoreError> {
             jobs,
             ledgers: ledgers(rows)?,
             members: all(rows, &Range::members())?,
+            requests: all(rows, &Range::requests())?,
             finished: finished
                 .into_iter()
                 .map(|(cursor, _)| (cursor.job, cursor.finished))

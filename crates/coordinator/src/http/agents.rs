@@ -101,6 +101,7 @@ fn hello_input(connection: Connection, hello: Hello, peer: Peer) -> Input {
         feature_level,
         registered: Timestamp::default(),
         lost: None,
+        draining: false,
     };
     let containers = containers
         .into_iter()

@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use steadfast_engine::records::{HistoryRecord, JobRecord, MemberEvent, MemberRecord, Snapshot};
-use steadfast_engine::{MemberWrite, Step};
+use steadfast_engine::records::{
+    HistoryRecord, JobRecord, MemberEvent, MemberRecord, OperatorRequest, Snapshot,
+};
+use steadfast_engine::{MemberWrite, RequestWrite, Step};
 use steadfast_ledger::JobLedger;
-use steadfast_model::{JobId, MemberEventSeq, MemberUuid};
+use steadfast_model::{JobId, MemberEventSeq, MemberUuid, RequestId};
 
 /// How much of a commit is durable when the coordinator dies on it. A large one is several transactions:
 /// the journal entry first, then the jobs, and last how far every job has been processed.
@@ -35,6 +37,7 @@ pub struct Durable {
     jobs: BTreeMap<JobId, JobRecord>,
     pub ledgers: BTreeMap<JobId, JobLedger>,
     members: BTreeMap<MemberUuid, MemberRecord>,
+    requests: BTreeMap<RequestId, OperatorRequest>,
     pub history: BTreeMap<JobId, HistoryRecord>,
 }
 
@@ -61,6 +64,14 @@ impl Durable {
             match write {
                 MemberWrite::Put(record) => drop(self.members.insert(record.uuid, record.clone())),
                 MemberWrite::Remove(uuid) => drop(self.members.remove(uuid)),
+            }
+        }
+        for write in &step.requests {
+            match write {
+                RequestWrite::Put(request) => {
+                    drop(self.requests.insert(request.id.clone(), request.clone()));
+                }
+                RequestWrite::Forget(id) => drop(self.requests.remove(id)),
             }
         }
         for job in &step.jobs {
@@ -94,6 +105,7 @@ impl Durable {
             jobs: self.jobs.values().cloned().collect(),
             ledgers: ledgers.collect(),
             members: self.members.values().cloned().collect(),
+            requests: self.requests.values().cloned().collect(),
             finished: self.history.iter().map(|(id, history)| (*id, ended(history))).collect(),
         }
     }

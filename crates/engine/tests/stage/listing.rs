@@ -27,6 +27,7 @@ pub fn failures(engine: &Engine, durable: &Durable, id: JobId) -> Vec<String> {
                 FailureKind::MemberLoss => "member loss",
                 FailureKind::Program => "the program",
                 FailureKind::Ladder => "the ladder",
+                FailureKind::Planned => "planned",
             };
             let (attempt, cause) = (failure.attempt, &failure.cause);
             lines.push(format!("pipeline {}, attempt {attempt}, {kind}: {cause}", pipeline.id));

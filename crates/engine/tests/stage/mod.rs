@@ -164,6 +164,7 @@ impl Stage {
             feature_level: words.number("level").unwrap_or(1) as u32,
             registered: Timestamp::default(),
             lost: None,
+            draining: false,
         };
         let member = Box::new(record);
         self.step(Input::Hello { connection, member, welcomed, containers });
@@ -391,6 +392,9 @@ impl Stage {
             Reply::UnknownJob => "no such job".to_owned(),
             Reply::EndNoted => "noted".to_owned(),
             Reply::AskAgain => "say it again".to_owned(),
+            Reply::LeavePlanned(_) => "the leave is planned".to_owned(),
+            Reply::LeaveRefused(why) => format!("refused: {why}"),
+            Reply::UnknownMember => "no such member".to_owned(),
         };
         self.say(format!("answer: {line}"));
     }

@@ -142,6 +142,7 @@ fn member(number: u64, zone: &str) -> MemberRecord {
         feature_level: FEATURE_LEVEL,
         registered: Timestamp::default(),
         lost: None,
+        draining: false,
     }
 }
 

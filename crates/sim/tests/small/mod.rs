@@ -90,5 +90,6 @@ pub fn member_record(uuid: MemberUuid) -> MemberRecord {
         feature_level: FEATURE_LEVEL,
         registered: Timestamp::default(),
         lost: None,
+        draining: false,
     }
 }

@@ -118,7 +118,7 @@ async fn what_was_put_is_loaded_also_after_reopening(place: Arc<dyn Place>) {
         jobs: vec![samples::job(3), samples::job(12)],
         ledgers: [(JobId::new(12), Ok(samples::ledger()))].into(),
         members: vec![member],
-        finished: vec![],
+        ..Snapshot::default()
     };
     assert_eq!(load(&store).await, expected);
     drop((term, store));

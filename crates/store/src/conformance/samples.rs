@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use steadfast_engine::records::{
     ContainerRecord, Failure, FailureKind, HistoryRecord, JobRecord, MemberEvent, MemberRecord,
-    Pids, PipelineRecord, RestoreCounts, TaskGroupRecord,
+    OperatorRequest, Pids, PipelineRecord, RestoreCounts, TaskGroupRecord,
 };
 use steadfast_ledger::{JobLedger, Watermarks, evaluate};
 use steadfast_model::{
@@ -156,6 +156,20 @@ pub fn member(n: u64) -> MemberRecord {
         feature_level: 1,
         registered: STARTED,
         lost: None,
+        draining: false,
+    }
+}
+
+/// The request that the `n`-th member leaves.
+pub fn request(n: u64) -> OperatorRequest {
+    OperatorRequest {
+        id: format!("request-{n}").parse().expect("letters, a hyphen and digits are an id"),
+        member: member_uuid(n),
+        actor: "on-call".to_owned(),
+        reason: "its host gets a new kernel".to_owned(),
+        registered: STARTED,
+        expires: STARTED + 600_000,
+        drain: false,
     }
 }
 
