@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use steadfast_model::{MemberStatus, MemberUuid};
+use steadfast_model::{MemberStatus, MemberUuid, RequestId};
 
 use crate::WireTime;
 
@@ -41,7 +41,7 @@ pub struct MemberInfo {
 pub struct PlannedLeaveRequest {
     /// Chosen by whoever asks, used once: 1 to 64 letters, digits, dots, dashes or underscores. The same
     /// request again is answered as the first was.
-    pub request_id: String,
+    pub request_id: RequestId,
     /// Why: 1 to 200 characters on one line.
     pub reason: String,
     /// For how long the member may go after it, 1 to 3,600 seconds; 600 where it is not said.
@@ -56,7 +56,7 @@ pub struct PlannedLeave {
     /// The member that goes.
     pub member_uuid: MemberUuid,
     /// The request.
-    pub request_id: String,
+    pub request_id: RequestId,
     /// Who asked, as the token said.
     pub actor: String,
     /// Why.

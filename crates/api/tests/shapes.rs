@@ -6,7 +6,8 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use steadfast_api::{
     DirtyTask, ErrorBody, Explanation, FromAgent, JobInfo, JobSummary, MemberInfo, Overview,
-    PlannedLeave, PlannedLeaveRequest, RecoveryEpisodes, StopJobRequest, SubmitAnswer, ToAgent, ValidityAnswer,
+    PlannedLeave, PlannedLeaveRequest, RecoveryEpisodes, StopJobRequest, SubmitAnswer, ToAgent,
+    ValidityAnswer,
 };
 
 #[track_caller]

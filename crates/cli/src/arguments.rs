@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 use steadfast_coordinator::Role;
-use steadfast_model::JobId;
+use steadfast_model::{JobId, RequestId};
 
 /// Coordinates long-running jobs: one valid container per task group, and an honest recovery count.
 #[derive(Debug, Parser)]
@@ -153,7 +153,7 @@ pub struct LeaveArguments {
     pub reason: String,
     /// What the request is called: the same one twice is answered like once [default: a new one]
     #[arg(long, value_name = "ID")]
-    pub request_id: Option<String>,
+    pub request_id: Option<RequestId>,
     /// How long the member has for going [default: 600]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=3_600))]
     pub valid_seconds: Option<u64>,
@@ -322,6 +322,7 @@ mod tests {
             ("steadfast submit f --check --detach", "cannot be used with"),
             ("steadfast drain", "MEMBER"),
             ("steadfast drain 23cc --valid-seconds 3601", "1..=3600"),
+            ("steadfast drain 23cc --request-id a/b", "a request id"),
             ("steadfast token on-call", "--role"),
             ("steadfast token on-call --role admin", "operator, reader, member"),
             ("steadfast exec", "CMD"),

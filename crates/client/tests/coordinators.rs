@@ -213,7 +213,7 @@ async fn a_drain_whose_answer_is_lost_is_sent_again_as_the_same_request() {
     let server = Server::start(vec![Say::HangUp, Say::json(200, &answer)]).await;
     let client = Client::new([&server.url]).unwrap();
     let request = PlannedLeaveRequest {
-        request_id: "r-1".into(),
+        request_id: "r-1".parse().unwrap(),
         reason: "new kernel".into(),
         valid_seconds: None,
     };

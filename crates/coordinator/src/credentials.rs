@@ -118,8 +118,10 @@ impl Credentials {
             let text = std::fs::read(file)
                 .map_err(|error| anyhow::anyhow!("cannot read the token file {shown}: {error}"))?;
             all.add(&text).map_err(|problems| {
-                let lines: Vec<String> =
-                    problems.iter().map(|problem| format!("\n{}", located(file, problem))).collect();
+                let lines: Vec<String> = problems
+                    .iter()
+                    .map(|problem| format!("\n{}", located(file, problem)))
+                    .collect();
                 anyhow::anyhow!("the token file {shown} is refused:{}", lines.concat())
             })?;
         }
@@ -147,7 +149,9 @@ impl Credentials {
         match root.get("tokens") {
             None => problems.push(problem(Position::START, "tokens", "this key is missing")),
             Some(value) => match value.as_array() {
-                Some([]) => problems.push(problem(value.at, "tokens", "expected at least one token")),
+                Some([]) => {
+                    problems.push(problem(value.at, "tokens", "expected at least one token"))
+                }
                 Some(elements) => {
                     for (index, element) in elements.iter().enumerate() {
                         self.add_entry(&format!("tokens[{index}]"), element, &mut problems);
@@ -179,7 +183,9 @@ impl Credentials {
         let name = name.and_then(|(at, key, text)| {
             let refused = match check_name(text) {
                 Ok(()) if !self.0.iter().any(|entry| entry.name == text) => return Some(text),
-                Ok(()) => format!("another token has the name \"{text}\": nobody could tell who acted"),
+                Ok(()) => {
+                    format!("another token has the name \"{text}\": nobody could tell who acted")
+                }
                 Err(why) => why,
             };
             problems.push(problem(at, &key, refused));
@@ -194,7 +200,9 @@ impl Credentials {
         });
         let sha256 = sha256.and_then(|(at, key, text)| {
             let refused = match read_hash(text) {
-                Some(hash) if !self.0.iter().any(|entry| entry.sha256 == hash) => return Some(hash),
+                Some(hash) if !self.0.iter().any(|entry| entry.sha256 == hash) => {
+                    return Some(hash);
+                }
                 Some(_) => "another name has this token: nobody could tell who acted",
                 None => "expected the 64 hexadecimal digits that `steadfast token` gives",
             };
@@ -216,7 +224,8 @@ fn read_hash(text: &str) -> Option<[u8; 32]> {
         .bytes()
         .map(|byte| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok()))
         .collect();
-    let bytes: Vec<u8> = digits?.chunks(2).map(|pair| pair.iter().fold(0, |n, d| n << 4 | d)).collect();
+    let bytes: Vec<u8> =
+        digits?.chunks(2).map(|pair| pair.iter().fold(0, |n, d| n << 4 | d)).collect();
     bytes.try_into().ok().filter(|_| text.len() == 64)
 }
 
@@ -226,7 +235,9 @@ fn check_name(name: &str) -> Result<(), String> {
     if !name.is_empty() && name.len() <= MAX_NAME_CHARS && name.chars().all(is_plain) {
         return Ok(());
     }
-    Err(format!("a token's name is 1 to {MAX_NAME_CHARS} letters, digits, dots, dashes or underscores"))
+    Err(format!(
+        "a token's name is 1 to {MAX_NAME_CHARS} letters, digits, dots, dashes or underscores"
+    ))
 }
 
 fn unknown_role(text: &str) -> String {

@@ -26,7 +26,10 @@ fn a_token_is_known_by_its_hash_alone() {
     );
     let credentials = read(&text).unwrap();
     let holder = credentials.holder("abc").unwrap();
-    assert_eq!((holder.name(), holder.role(), holder.sha256()), ("on-call", Role::Operator, abc.into()));
+    assert_eq!(
+        (holder.name(), holder.role(), holder.sha256()),
+        ("on-call", Role::Operator, abc.into())
+    );
     for stranger in ["", "ab", "abcd", "abc ", "ABC", abc] {
         assert_eq!(credentials.holder(stranger), None, "{stranger}");
     }
@@ -75,7 +78,7 @@ token = []
         "tokens.conf:4:24: tokens[2].role: expected operator, reader or member; each container is given",
         "tokens.conf:5:3: tokens[3]: expected an object",
         "tokens.conf:6:12: tokens[4].name: another token has the name \"a\"",
-        "tokens.conf:7:48: tokens[5].sha256: another name has this token",
+        "tokens.conf:7:45: tokens[5].sha256: another name has this token",
         "tokens.conf:8:12: tokens[6].name: expected a string, found a list",
         "tokens.conf:8:23: tokens[6].role: expected a string, found a number",
         "tokens.conf:8:35: tokens[6].sha256: expected a string, found null",

@@ -126,11 +126,7 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub fn new(
-        store: Arc<dyn Store>,
-        urls: Vec<String>,
-        credentials: Option<Credentials>,
-    ) -> Self {
+    pub fn new(store: Arc<dyn Store>, urls: Vec<String>, credentials: Option<Credentials>) -> Self {
         Self { store, urls, credentials, term: ArcSwapOption::empty() }
     }
 

@@ -36,7 +36,10 @@ fn every_call_is_made_by_those_who_may_and_by_nobody_else() {
         for role in Role::ALL {
             let answer = call(Some(&token(role)));
             if role == needed || role == Role::Operator {
-                assert!(![401, 403].contains(&answer.status), "{method} {path}, {role}: {answer:?}");
+                assert!(
+                    ![401, 403].contains(&answer.status),
+                    "{method} {path}, {role}: {answer:?}"
+                );
             } else {
                 assert_eq!(answer.status, 403, "{method} {path} by a {role}: {answer:?}");
                 assert!(answer.message().contains(&needed.to_string()), "{answer:?}");
@@ -52,7 +55,10 @@ fn probes_are_open_and_containers_have_their_own_secrets() {
     assert_eq!(server.get("/health/ready", None).status, 200);
     let id = "execution_resource_id=container_00000000000000ab_7";
     let asked = server.get(&format!("/isContainerValid?{id}"), None);
-    assert_eq!(asked.status, 200, "without a secret it learns only that it is not valid: {asked:?}");
+    assert_eq!(
+        asked.status, 200,
+        "without a secret it learns only that it is not valid: {asked:?}"
+    );
     // An operator is no container.
     let operator = token(Role::Operator);
     for token in [None, Some(operator.as_str())] {
@@ -105,7 +111,11 @@ fn without_credentials_nobody_else_can_reach_it() {
         ("[::1]:8080", false, None),
         ("127.0.0.1:8080", true, None),
         ("192.0.2.7:8080", true, None),
-        ("192.0.2.7:8080", false, Some("without --auth FILE a coordinator listens on loopback only")),
+        (
+            "192.0.2.7:8080",
+            false,
+            Some("without --auth FILE a coordinator listens on loopback only"),
+        ),
         ("0.0.0.0:8080", false, Some("without --auth FILE")),
         ("0.0.0.0:8080", true, Some("name the address under which they reach it")),
         ("[::]:8080", true, Some("name the address under which they reach it")),
@@ -114,7 +124,9 @@ fn without_credentials_nobody_else_can_reach_it() {
         let refused = refused.map(|error| error.to_string());
         match complaint {
             None => assert_eq!(refused, None, "{listen}"),
-            Some(complaint) => assert!(refused.is_some_and(|it| it.contains(complaint)), "{listen}"),
+            Some(complaint) => {
+                assert!(refused.is_some_and(|it| it.contains(complaint)), "{listen}")
+            }
         }
     }
     let config = Config {

@@ -69,7 +69,7 @@ fn prepare(
     };
     let request_id = match request_id {
         Some(id) => id.clone(),
-        None => random::hex::<8>().context("cannot make a request id")?,
+        None => random::hex::<8>().context("cannot make a request id")?.parse()?,
     };
     let request =
         PlannedLeaveRequest { request_id, reason: reason.clone(), valid_seconds: *valid_seconds };
@@ -80,8 +80,10 @@ fn prepare(
 /// rather than drain another.
 fn only_one(beginning: &str, members: &[MemberInfo]) -> anyhow::Result<MemberUuid> {
     let beginning = beginning.to_ascii_lowercase();
-    let mut fitting =
-        members.iter().map(|member| member.uuid).filter(|uuid| uuid.to_string().starts_with(&beginning));
+    let mut fitting = members
+        .iter()
+        .map(|member| member.uuid)
+        .filter(|uuid| uuid.to_string().starts_with(&beginning));
     let first = fitting.next().with_context(|| {
         format!("no member's UUID begins with {beginning}; `steadfast members` lists them")
     })?;

@@ -17,8 +17,7 @@ pub fn run(arguments: &TokenArguments) -> anyhow::Result<u8> {
     let token = make()?;
     let entry = Entry::of(name, *role, &token).map_err(anyhow::Error::msg)?;
     if *json {
-        let entry =
-            json!({ "name": entry.name(), "role": role.name(), "sha256": entry.sha256() });
+        let entry = json!({ "name": entry.name(), "role": role.name(), "sha256": entry.sha256() });
         out::json(&json!({ "token": token, "entry": entry }))?;
     } else {
         out::line(&token);

@@ -7,6 +7,7 @@ mod agents;
 mod checkpoint;
 mod guard;
 mod jobs;
+mod leaves;
 mod overview;
 mod respond;
 mod validity;
@@ -53,6 +54,8 @@ fn router(shared: Arc<Shared>) -> Router {
     Router::new()
         .route(paths::OVERVIEW, get(overview::overview))
         .route(paths::MEMBERS, get(overview::members))
+        .route(&format!("{}/{{member}}/planned-leave", paths::MEMBERS), post(leaves::plan))
+        .route(&format!("{}/{{member}}/drain", paths::MEMBERS), post(leaves::drain))
         .route(paths::HEALTH_LIVE, get(overview::live))
         .route(paths::HEALTH_READY, get(overview::ready))
         .route(paths::SUBMIT_JOB, post(jobs::submit))

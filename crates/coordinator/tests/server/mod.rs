@@ -105,7 +105,13 @@ impl Server {
             .unwrap_or_else(|| panic!("no answer to {method} {path}"))
     }
 
-    fn try_call(&self, method: &str, path: &str, token: Option<&str>, body: &str) -> Option<Answer> {
+    fn try_call(
+        &self,
+        method: &str,
+        path: &str,
+        token: Option<&str>,
+        body: &str,
+    ) -> Option<Answer> {
         let mut head = format!("{method} {path} HTTP/1.1\r\nhost: {}\r\n", self.address);
         if let Some(token) = token {
             head += &format!("authorization: Bearer {token}\r\n");

@@ -34,7 +34,8 @@ impl Keys {
     /// The folder cannot be written, or the person's files use the names that are ours.
     pub fn make(folder: &Folder, given: &[PathBuf]) -> anyhow::Result<Self> {
         let (own, members) = (token::make()?, token::make()?);
-        let entry = |name, role, token: &str| Entry::of(name, role, token).map_err(anyhow::Error::msg);
+        let entry =
+            |name, role, token: &str| Entry::of(name, role, token).map_err(anyhow::Error::msg);
         let entries = format!(
             "# Made by `steadfast dev`, anew in each run.\ntokens = [\n  {}\n  {}\n]\n",
             entry("steadfast-dev", Role::Operator, &own)?,
