@@ -264,7 +264,7 @@ impl Engine {
         self.members.iter().map(|member| MemberView {
             record: member.record.clone(),
             status: self.members.status(member),
-            used_slots: u32::try_from(member.containers.len()).unwrap_or(u32::MAX),
+            used_slots: member.used_slots(),
             last_seen: member.last_seen,
         })
     }

@@ -16,41 +16,65 @@ use steadfast_model::{
 use crate::containers::Answer;
 use crate::draft::Draft;
 use crate::engine::{Engine, Job};
-use crate::records::{FailureKind, MemberEvent};
+use crate::records::{FailureKind, MemberEvent, OperatorRequest};
 use crate::step::MemberWrite;
 
 /// What one job has on the lost member.
 #[derive(Default)]
-struct Stake {
+pub(crate) struct Stake {
     /// Task groups whose present container is there, by pipeline.
-    present: BTreeMap<PipelineId, Vec<TaskGroupId>>,
+    pub present: BTreeMap<PipelineId, Vec<TaskGroupId>>,
     /// Pipelines that wait for the end of an old copy there.
-    waiting: Vec<PipelineId>,
+    pub waiting: Vec<PipelineId>,
 }
 
 impl Engine {
-    /// Declares a member lost: one event in the journal, then each job that has something there.
+    /// Declares a member lost. It counts unless somebody planned it.
     pub(crate) fn declare_lost(
         &mut self,
         uuid: MemberUuid,
         cause: LossCause,
+        seen: String,
+        d: &mut Draft,
+    ) {
+        let (classification, evidence) = match self.plan_of(uuid, cause, d.now) {
+            None => (LeaveClassification::Unclassified, seen),
+            Some(OperatorRequest { id, actor, reason, .. }) => (
+                LeaveClassification::PlannedVerified,
+                format!("{seen}; planned in request {id} by {actor}: {reason}"),
+            ),
+        };
+        let Some(member) = self.members.get_mut(uuid) else { return };
+        member.record.lost = Some(d.now);
+        d.step.members.push(MemberWrite::Put(member.record.clone()));
+        if member.record.draining {
+            self.lose_drained(uuid, d);
+        } else {
+            self.journal_loss(uuid, classification, cause, evidence, d);
+        }
+    }
+
+    /// One event in the journal, then each job that has something there.
+    pub(crate) fn journal_loss(
+        &mut self,
+        uuid: MemberUuid,
+        classification: LeaveClassification,
+        cause: LossCause,
         evidence: String,
         d: &mut Draft,
     ) {
-        let Some(member) = self.members.get_mut(uuid) else { return };
-        member.record.lost = Some(d.now);
+        let Some(member) = self.members.get(uuid) else { return };
         self.seq = self.seq.next();
         let event = MemberEvent {
             seq: self.seq,
             member: uuid,
             address: member.record.address.clone(),
-            classification: LeaveClassification::Unclassified,
+            classification,
             cause,
             evidence,
             last_seen: member.last_seen,
             declared: d.now,
         };
-        d.step.members.push(MemberWrite::Put(member.record.clone()));
         d.step.member_event = Some(event.clone());
         self.walk(&event, d);
         // Only now: what a lagging job catches up on here lies before this event.
@@ -73,7 +97,7 @@ impl Engine {
         }
     }
 
-    fn stakes_on(&self, uuid: MemberUuid) -> BTreeMap<JobId, Stake> {
+    pub(crate) fn stakes_on(&self, uuid: MemberUuid) -> BTreeMap<JobId, Stake> {
         let mut stakes: BTreeMap<JobId, Stake> = BTreeMap::new();
         let Some(member) = self.members.get(uuid) else { return stakes };
         for execution in &member.containers {
@@ -98,7 +122,11 @@ impl Engine {
                 let _ = ledger.member_lost(&event.loss(), &affected, &groups);
             }
         }
-        let cause = format!("member {} was lost: {}", event.member, event.evidence);
+        let (kind, how) = match event.classification {
+            LeaveClassification::Unclassified => (FailureKind::MemberLoss, "was lost"),
+            LeaveClassification::PlannedVerified => (FailureKind::Planned, "leaves as planned"),
+        };
+        let cause = format!("member {} {how}: {}", event.member, event.evidence);
         for (pipeline_id, groups) in &stake.present {
             let Some(pipeline) = self.jobs.get_mut(&id).and_then(|job| job.pipeline(*pipeline_id))
             else {
@@ -116,7 +144,7 @@ impl Engine {
                     group.last_error = Some(cause.clone());
                 }
             }
-            self.fail_pipeline(id, *pipeline_id, FailureKind::MemberLoss, &cause, d);
+            self.fail_pipeline(id, *pipeline_id, kind, &cause, d);
         }
         for pipeline in &stake.waiting {
             self.advance(id, *pipeline, d);

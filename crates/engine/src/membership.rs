@@ -58,6 +58,8 @@ enum Link {
         since_ms: u64,
         patience_ms: u64,
         cause: LossCause,
+        /// The coordinator closed it.
+        by_us: bool,
     },
 }
 
@@ -69,6 +71,8 @@ pub(crate) struct Member {
     /// On the listening clock.
     heard_ms: u64,
     pub last_seen: Timestamp,
+    /// The number of its last sign of life, among all of this term; 0 before the first.
+    last_sign: u64,
     /// Containers that are, or may still be, there.
     pub containers: BTreeSet<ExecutionId>,
     /// Whether its containers' leases are held back.
@@ -107,9 +111,23 @@ impl Member {
         self.record.lost.is_some()
     }
 
+    /// Slots that are taken, old copies that are not proven gone included.
+    pub fn used_slots(&self) -> u32 {
+        u32::try_from(self.containers.len()).unwrap_or(u32::MAX)
+    }
+
     pub fn free_slots(&self) -> u32 {
-        let used = u32::try_from(self.containers.len()).unwrap_or(u32::MAX);
-        self.record.slots.saturating_sub(used)
+        self.record.slots.saturating_sub(self.used_slots())
+    }
+
+    pub fn last_sign(&self) -> u64 {
+        self.last_sign
+    }
+
+    /// Whether it is away because its connection, which it had in this term, was closed, and not by us.
+    pub fn closed_by_itself(&self) -> bool {
+        let cause = LossCause::ConnectionClosed;
+        matches!(self.link, Link::Away { cause: closed, by_us: false, .. } if closed == cause)
     }
 
     /// Whether a new container may be placed there.
@@ -126,6 +144,7 @@ pub(crate) struct Members {
     grace_ms: u64,
     lost_listed_ms: u64,
     table: BTreeMap<MemberUuid, Member>,
+    signs_of_life: u64,
     pub(crate) suspects_self: bool,
     pub(crate) suspicion: Option<SelfSuspicion>,
 }
@@ -137,6 +156,7 @@ impl Members {
             since_ms: 0,
             patience_ms: settings.member_timeout_ms,
             cause: LossCause::Silence,
+            by_us: false,
         };
         let table = records
             .into_iter()
@@ -145,6 +165,7 @@ impl Members {
                     last_seen: record.lost.unwrap_or(now),
                     link: away,
                     heard_ms: 0,
+                    last_sign: 0,
                     containers: BTreeSet::new(),
                     held: true,
                     record,
@@ -158,6 +179,7 @@ impl Members {
             grace_ms: settings.reconnect_grace_ms,
             lost_listed_ms: settings.lost_listed_ms,
             table,
+            signs_of_life: 0,
             suspects_self: settings.suspect_self,
             suspicion: None,
         }
@@ -190,12 +212,19 @@ impl Members {
         self.table.get(&member).is_some_and(|member| !member.is_lost())
     }
 
+    /// Signs of life in this term, of all members.
+    pub fn signs_of_life(&self) -> u64 {
+        self.signs_of_life
+    }
+
     pub fn register(&mut self, record: MemberRecord, connection: Connection, now: Timestamp) {
+        self.signs_of_life += 1;
         let member = Member {
             record,
             link: Link::Connected(connection),
             heard_ms: self.clock.listened_ms,
             last_seen: now,
+            last_sign: self.signs_of_life,
             containers: BTreeSet::new(),
             held: false,
         };
@@ -204,9 +233,11 @@ impl Members {
 
     pub fn connect(&mut self, member: MemberUuid, connection: Connection, now: Timestamp) {
         if let Some(member) = self.table.get_mut(&member) {
+            self.signs_of_life += 1;
             member.link = Link::Connected(connection);
             member.heard_ms = self.clock.listened_ms;
             member.last_seen = now;
+            member.last_sign = self.signs_of_life;
         }
     }
 
@@ -215,8 +246,10 @@ impl Members {
         let heard_ms = self.clock.listened_ms;
         match self.table.get_mut(&member) {
             Some(member) if member.link == Link::Connected(connection) => {
+                self.signs_of_life += 1;
                 member.heard_ms = heard_ms;
                 member.last_seen = now;
+                member.last_sign = self.signs_of_life;
                 true
             }
             _ => false,
@@ -230,7 +263,7 @@ impl Members {
         match self.table.get_mut(&member) {
             Some(member) if member.link == Link::Connected(connection) => {
                 let cause = LossCause::ConnectionClosed;
-                member.link = Link::Away { since_ms, patience_ms, cause };
+                member.link = Link::Away { since_ms, patience_ms, cause, by_us };
                 true
             }
             _ => false,

@@ -44,7 +44,11 @@ impl Engine {
         let attempt = pipeline.attempt;
         pipeline.note_failure(Failure { attempt, at: d.now, kind, cause: cause.to_owned() });
         pipeline.enter(PipelineStatus::Failing);
-        let counted = kind != FailureKind::MemberLoss || retry.count_member_loss;
+        let counted = match kind {
+            FailureKind::Program | FailureKind::Ladder => true,
+            FailureKind::MemberLoss => retry.count_member_loss,
+            FailureKind::Planned => false,
+        };
         if counted && pipeline.budget_used >= retry.times {
             let limit = retry.times;
             let error =
