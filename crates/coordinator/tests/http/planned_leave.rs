@@ -1,12 +1,10 @@
 //! Planning a leave and draining, by a real coordinator with real agents that hold nothing. What becomes of
 //! containers is shown by the engine's scenarios and by the end-to-end tests.
 
-mod server;
-
 use std::collections::BTreeMap;
 
+use crate::server::{Answer, Server, credentials, token};
 use serde_json::{Value, json};
-use server::{Answer, Server, credentials, token};
 use steadfast_agent::{AgentConfig, Timings};
 use steadfast_client::Token;
 use steadfast_coordinator::Role;

@@ -1,7 +1,7 @@
 //! A real coordinator on a real port of this process, with its state in memory, and calls to it as bytes on
 //! a socket: what is tested is what goes over the wire.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::thread::JoinHandle;

@@ -1,8 +1,6 @@
 //! Who is let in, by a real coordinator.
 
-mod server;
-
-use server::{Server, credentials, token};
+use crate::server::{Server, credentials, token};
 use steadfast_coordinator::{Config, Role, check_address};
 use steadfast_store::MemoryStore;
 
