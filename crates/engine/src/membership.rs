@@ -9,7 +9,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use steadfast_model::{ExecutionId, LossCause, MemberStatus, MemberUuid, Timestamp};
+use steadfast_model::{ExecutionId, LossCause, MemberStatus, MemberUuid, RequestId, Timestamp};
 
 use crate::input::Connection;
 use crate::records::MemberRecord;
@@ -71,8 +71,8 @@ pub(crate) struct Member {
     /// On the listening clock.
     heard_ms: u64,
     pub last_seen: Timestamp,
-    /// The number of its last sign of life, among all of this term; 0 before the first.
-    last_sign: u64,
+    /// Leaves that were planned since it was last heard, or before it was heard in this term.
+    pub unheard_since: BTreeSet<RequestId>,
     /// Containers that are, or may still be, there.
     pub containers: BTreeSet<ExecutionId>,
     /// Whether its containers' leases are held back.
@@ -120,10 +120,6 @@ impl Member {
         self.record.slots.saturating_sub(self.used_slots())
     }
 
-    pub fn last_sign(&self) -> u64 {
-        self.last_sign
-    }
-
     /// Whether it is away because its connection, which it had in this term, was closed, and not by us.
     pub fn closed_by_itself(&self) -> bool {
         let cause = LossCause::ConnectionClosed;
@@ -144,7 +140,6 @@ pub(crate) struct Members {
     grace_ms: u64,
     lost_listed_ms: u64,
     table: BTreeMap<MemberUuid, Member>,
-    signs_of_life: u64,
     pub(crate) suspects_self: bool,
     pub(crate) suspicion: Option<SelfSuspicion>,
 }
@@ -165,7 +160,7 @@ impl Members {
                     last_seen: record.lost.unwrap_or(now),
                     link: away,
                     heard_ms: 0,
-                    last_sign: 0,
+                    unheard_since: BTreeSet::new(),
                     containers: BTreeSet::new(),
                     held: true,
                     record,
@@ -179,7 +174,6 @@ impl Members {
             grace_ms: settings.reconnect_grace_ms,
             lost_listed_ms: settings.lost_listed_ms,
             table,
-            signs_of_life: 0,
             suspects_self: settings.suspect_self,
             suspicion: None,
         }
@@ -212,19 +206,13 @@ impl Members {
         self.table.get(&member).is_some_and(|member| !member.is_lost())
     }
 
-    /// Signs of life in this term, of all members.
-    pub fn signs_of_life(&self) -> u64 {
-        self.signs_of_life
-    }
-
     pub fn register(&mut self, record: MemberRecord, connection: Connection, now: Timestamp) {
-        self.signs_of_life += 1;
         let member = Member {
             record,
             link: Link::Connected(connection),
             heard_ms: self.clock.listened_ms,
             last_seen: now,
-            last_sign: self.signs_of_life,
+            unheard_since: BTreeSet::new(),
             containers: BTreeSet::new(),
             held: false,
         };
@@ -233,11 +221,10 @@ impl Members {
 
     pub fn connect(&mut self, member: MemberUuid, connection: Connection, now: Timestamp) {
         if let Some(member) = self.table.get_mut(&member) {
-            self.signs_of_life += 1;
             member.link = Link::Connected(connection);
             member.heard_ms = self.clock.listened_ms;
             member.last_seen = now;
-            member.last_sign = self.signs_of_life;
+            member.unheard_since.clear();
         }
     }
 
@@ -246,10 +233,9 @@ impl Members {
         let heard_ms = self.clock.listened_ms;
         match self.table.get_mut(&member) {
             Some(member) if member.link == Link::Connected(connection) => {
-                self.signs_of_life += 1;
                 member.heard_ms = heard_ms;
                 member.last_seen = now;
-                member.last_sign = self.signs_of_life;
+                member.unheard_since.clear();
                 true
             }
             _ => false,

@@ -7,8 +7,6 @@
 //! A drain is such a leave told in advance: its loss is journalled at once, while the agent still runs, so
 //! that the containers are moved by the walk of every other loss and are stopped with grace.
 
-use std::collections::BTreeMap;
-
 use steadfast_model::{
     JobId, LeaveClassification, LossCause, MemberStatus, MemberUuid, PipelineId, RequestId,
     Timestamp,
@@ -39,26 +37,23 @@ const FORGOTTEN_AT_ONCE: usize = 32;
 #[derive(Clone, Debug)]
 pub(crate) struct Registration {
     pub request: OperatorRequest,
-    /// How many signs of life had been heard in this term when it was registered; see [`Engine::plan_of`].
-    after_sign: u64,
     /// An earlier term registered it at a moment that this one had not reached when it began. The two
     /// clocks differ, so nobody can say when it expires.
     doubtful: bool,
 }
 
-/// What earlier terms registered.
-pub(crate) fn loaded(
-    requests: Vec<OperatorRequest>,
-    began: Timestamp,
-) -> BTreeMap<RequestId, Registration> {
-    let registration = |request: OperatorRequest| {
-        let doubtful = request.registered > began;
-        (request.id.clone(), Registration { request, after_sign: 0, doubtful })
-    };
-    requests.into_iter().map(registration).collect()
-}
-
 impl Engine {
+    /// What earlier terms registered. No member was heard in this one yet.
+    pub(crate) fn load_requests(&mut self, requests: Vec<OperatorRequest>) {
+        for request in requests {
+            if let Some(member) = self.members.get_mut(request.member) {
+                member.unheard_since.insert(request.id.clone());
+            }
+            let doubtful = request.registered > self.began;
+            self.requests.insert(request.id.clone(), Registration { request, doubtful });
+        }
+    }
+
     /// Registers a planned leave, and begins the drain where that was asked for. A repetition is answered with
     /// what is registered and changes nothing.
     pub(crate) fn plan_leave(&mut self, ticket: Ticket, asked: LeaveRequest, d: &mut Draft) {
@@ -98,9 +93,9 @@ impl Engine {
                 return None;
             }
             format!(
-                "member {uuid} cannot be drained: the other members lack {missing} free slots for the \
-                 pipelines that have containers there: add members, stop a job, or plan its leave \
-                 without a drain and let them wait"
+                "member {uuid} cannot be drained: the other members have too few free slots for the \
+                 pipelines that have containers there (missing: {missing}): add members, stop a job, or \
+                 plan its leave without a drain and let them wait"
             )
         };
         Some(Reply::LeaveRefused(why))
@@ -113,11 +108,10 @@ impl Engine {
         let request =
             OperatorRequest { id, member, actor, reason, registered: d.now, expires, drain };
         d.step.requests.push(RequestWrite::Put(request.clone()));
-        let registration = Registration {
-            request: request.clone(),
-            after_sign: self.members.signs_of_life(),
-            doubtful: false,
-        };
+        if let Some(member) = self.members.get_mut(member) {
+            member.unheard_since.insert(request.id.clone());
+        }
+        let registration = Registration { request: request.clone(), doubtful: false };
         self.requests.insert(request.id.clone(), registration);
         if drain {
             self.drain(&request, d);
@@ -205,7 +199,7 @@ impl Engine {
                 && match cause {
                     LossCause::Leaving => true,
                     LossCause::ConnectionClosed if member.closed_by_itself() => true,
-                    _ => member.last_sign() > known.after_sign,
+                    _ => !member.unheard_since.contains(&request.id),
                 }
         };
         let proving = self.requests.values().filter(proves).map(|known| &known.request);

@@ -15,7 +15,6 @@ use crate::containers::{Answer, Container, Containers};
 use crate::draft::Draft;
 use crate::engine::{Counters, Engine, Job, Ledger};
 use crate::membership::Members;
-use crate::planned_leave::loaded;
 use crate::records::{JobRecord, Snapshot};
 use crate::settings::Settings;
 use crate::step::IndexChange;
@@ -46,7 +45,7 @@ impl Engine {
             jobs: BTreeMap::new(),
             members,
             containers: Containers::default(),
-            requests: loaded(requests, now),
+            requests: BTreeMap::new(),
             ready: BTreeSet::new(),
             place_again: true,
             alarms: BTreeMap::new(),
@@ -54,6 +53,7 @@ impl Engine {
             finished: finished.into_iter().map(|(job, at)| (at, job)).collect(),
             counters: Counters::default(),
         };
+        engine.load_requests(requests);
         for mut record in jobs {
             let ledger = match (record.spec.tracking_threshold(), ledgers.remove(&record.id)) {
                 (None, _) => Ledger::Off,

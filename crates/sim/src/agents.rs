@@ -72,6 +72,12 @@ pub(crate) struct Agent {
     missed: Vec<Event>,
 }
 
+impl Agent {
+    pub fn is_dead(&self) -> bool {
+        self.process == Process::Dead
+    }
+}
+
 impl World {
     /// The agent, if it can act now; if it is stopped, it will see `event` later.
     fn awake(&mut self, number: AgentNumber, event: impl FnOnce() -> Event) -> Option<&mut Agent> {

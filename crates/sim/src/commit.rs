@@ -175,13 +175,16 @@ impl World {
 /// What is durable of a member's loss whose transactions were split between jobs when the coordinator
 /// died: the journal's entry, the table of members and some of the jobs.
 fn torn_loss(batch: &Batch, now: u64) -> Option<Batch> {
-    let [(Input::Deadline, step)] = batch.steps.as_slice() else { return None };
+    let [(input @ (Input::Deadline | Input::PlanLeave { .. }), step)] = batch.steps.as_slice()
+    else {
+        return None;
+    };
     step.member_event.as_ref()?;
     let mut step = step.clone();
     // Drawn for each job by itself: the label may bring one more.
     step.jobs.retain(|job| Rng::new(job.job.get(), now).chance(500));
     step.processed = None;
-    Some(Batch { steps: vec![(Input::Deadline, step)], refused: batch.refused.clone() })
+    Some(Batch { steps: vec![(input.clone(), step)], refused: batch.refused.clone() })
 }
 
 fn effects_of(step: &Step) -> usize {

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use steadfast_engine::{Effect, Engine, Input, Reply, Reporter, Step};
+use steadfast_engine::{Effect, Engine, Input, MAX_LEAVE_VALID_MS, Reply, Reporter, Step};
 use steadfast_ledger::JobLedger;
 use steadfast_model::{ContainerEvent, ExecutionId, JobId, Timestamp};
 
@@ -167,7 +167,16 @@ impl World {
         if let Some(recording) = &mut self.coordinator.recording {
             recording.step(input.clone(), now);
         }
-        let step = engine.step(now, input.clone());
+        let mut told = input.clone();
+        if let Input::PlanLeave { request, .. } = &mut told
+            && self.mutation == Some(Mutation::ExpiryIgnored)
+        {
+            request.valid_ms = MAX_LEAVE_VALID_MS;
+        }
+        let mut step = engine.step(now, told);
+        if self.mutation == Some(Mutation::DrainBurnsARestore) {
+            burn_a_restore(&input, &mut step);
+        }
         if !(step.writes_nothing() && matches!(input, Input::Heard { .. } | Input::Deadline)) {
             self.trace.note(self.now, || format!("{}{}", brief(&input), outcome(&step)));
         }
@@ -263,6 +272,7 @@ impl World {
                         self.at(self.now + latency, Event::GoodByeNoted(execution));
                     }
                     (Waiter::Stopper(job), reply) => self.stop_answered(job, &reply),
+                    (Waiter::Operator(errand), reply) => self.leave_answered(errand, reply),
                     _ => {}
                 }
             }
@@ -279,7 +289,19 @@ impl World {
                 refused: &self.refused,
                 stopped: &self.stopped,
                 submitted: &self.submitted,
+                planned: &self.planned,
             });
+        }
+    }
+}
+
+fn burn_a_restore(input: &Input, step: &mut Step) {
+    if !matches!(input, Input::PlanLeave { .. }) || step.member_event.is_none() {
+        return;
+    }
+    for record in step.jobs.iter_mut().filter_map(|job| job.writes.record.as_mut()) {
+        for pipeline in &mut std::sync::Arc::make_mut(record).pipelines {
+            pipeline.budget_used += 1;
         }
     }
 }

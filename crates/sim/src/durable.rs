@@ -25,7 +25,8 @@ pub struct Durable {
     /// Jobs that have.
     pub history: BTreeMap<JobId, Arc<HistoryRecord>>,
     members: BTreeMap<MemberUuid, MemberRecord>,
-    requests: BTreeMap<RequestId, OperatorRequest>,
+    /// What operators asked for.
+    pub requests: BTreeMap<RequestId, OperatorRequest>,
     seq: MemberEventSeq,
     processed: MemberEventSeq,
     journal: Vec<MemberEvent>,

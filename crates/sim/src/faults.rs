@@ -77,7 +77,12 @@ impl World {
 
     fn stop_an_agent(&mut self) {
         let for_ms = self.fault_rng.between(500, 15_000);
-        let Some(number) = self.some_agent() else { return };
+        if let Some(number) = self.some_agent() {
+            self.stop_agent(number, for_ms);
+        }
+    }
+
+    pub fn stop_agent(&mut self, number: AgentNumber, for_ms: u64) {
         if let Some(agent) = self.agents.get_mut(&number)
             && agent.process == Process::Runs
         {

@@ -20,6 +20,12 @@ pub enum Mutation {
     LastAnswersUntold,
     /// Answers are given before the commit.
     AcknowledgedTooSoon,
+    /// A planned leave is told to the engine as if it were valid for an hour.
+    ExpiryIgnored,
+    /// What a drain writes of its jobs has one restore more burned.
+    DrainBurnsARestore,
+    /// A new term does not know which members are drained.
+    DrainForgotten,
     /// A commit whose ledger part is refused is not applied at all.
     LabelStandsInTheWay,
 }

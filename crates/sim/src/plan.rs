@@ -92,6 +92,8 @@ pub struct Plan {
     pub fault_every_ms: u64,
     /// When they stop.
     pub faults_end_ms: u64,
+    /// Mean time between two leaves that operators plan, if they plan any.
+    pub leave_every_ms: Option<u64>,
     /// Faults in passing.
     pub odds: Odds,
     /// The engine's settings.
@@ -132,7 +134,10 @@ impl Plan {
         };
         let faults = FAULTS.into_iter().filter(|_| !calm && rng.chance(450)).collect();
         let job_count = rng.between(1, 4);
+        let mut operators = Rng::new(seed, 7);
+        let leaves = !calm && operators.chance(500);
         Self {
+            leave_every_ms: leaves.then(|| operators.between(1_000, 12_000)),
             slots: (0..machines).map(|_| small(rng, 1, 5)).collect(),
             jobs: (0..job_count).map(|number| job(rng, number)).collect(),
             faults,

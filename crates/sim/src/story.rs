@@ -10,7 +10,10 @@ use steadfast_engine::records::{JobRecord, PipelineRecord};
 use steadfast_engine::{Effect, Input, JobStep, Reply, Step};
 use steadfast_model::{
     ContainerEvent, ExecutionId, JobId, JobSpec, JobStatus, MemberUuid, Outcome, PipelineId,
+    Timestamp,
 };
+
+use crate::leaves::Leaves;
 
 /// One thing that happened to a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,7 +25,7 @@ pub(crate) enum Fact {
     /// Every container of a pipeline's present attempt has been started, or has finished.
     Ran(PipelineId),
     /// A member was lost on which these pipelines had containers of their present attempt.
-    Lost(MemberUuid, Vec<PipelineId>),
+    Lost { member: MemberUuid, pipelines: Vec<PipelineId>, planned: bool },
     /// It can no longer restore: it fails, is cancelled, or has ended.
     Over,
     /// A pipeline reached `DEPLOYING`.
@@ -55,9 +58,15 @@ struct Job {
 pub(crate) struct Story {
     jobs: BTreeMap<JobId, Job>,
     places: BTreeMap<ExecutionId, (JobId, PipelineId)>,
+    leaves: Leaves,
 }
 
 impl Story {
+    /// Another coordinator begins.
+    pub fn term_begins(&mut self, began: Timestamp) {
+        self.leaves.term_begins(began);
+    }
+
     /// What a committed step, with its input, adds to the story.
     pub fn go_on(&mut self, input: &Input, step: &Step) -> Vec<(JobId, Fact)> {
         let mut facts = Vec::new();
@@ -78,8 +87,10 @@ impl Story {
             Input::Stop { job, .. } => self.is_over(*job, &mut facts),
             _ => {}
         }
+        self.leaves.go_on(input, step);
         if let Some(event) = &step.member_event {
-            self.lost(event.member, &mut facts);
+            let planned = self.leaves.planned(input, step, event);
+            self.lost(event.member, planned, &mut facts);
         }
         for job in &step.jobs {
             self.committed(job, &mut facts);
@@ -119,7 +130,7 @@ impl Story {
         }
     }
 
-    fn lost(&mut self, member: MemberUuid, facts: &mut Vec<(JobId, Fact)>) {
+    fn lost(&mut self, member: MemberUuid, planned: bool, facts: &mut Vec<(JobId, Fact)>) {
         for (id, job) in self.jobs.iter_mut().filter(|(_, job)| !job.over) {
             let mut affected = Vec::new();
             for (pipeline, attempt) in &mut job.attempts {
@@ -129,7 +140,7 @@ impl Story {
                 }
             }
             if !affected.is_empty() {
-                facts.push((*id, Fact::Lost(member, affected)));
+                facts.push((*id, Fact::Lost { member, pipelines: affected, planned }));
             }
         }
     }

@@ -64,6 +64,7 @@ impl World {
         self.checks.store(loaded.map(drop));
         self.mutate_snapshot(&mut snapshot);
         let now = self.coordinator.clock(self.now);
+        self.checks.term_begins(now);
         let settings = self.plan.settings.clone();
         self.trace.note(self.now, || "the coordinator starts".to_owned());
         if let Some(recording) = &mut self.coordinator.recording {
@@ -92,6 +93,9 @@ impl World {
                 for pipeline in snapshot.jobs.iter_mut().flat_map(|job| &mut job.pipelines) {
                     pipeline.budget_used = 0;
                 }
+            }
+            Some(Mutation::DrainForgotten) => {
+                snapshot.members.iter_mut().for_each(|member| member.draining = false);
             }
             _ => {}
         }

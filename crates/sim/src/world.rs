@@ -6,8 +6,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use steadfast_engine::records::OperatorRequest;
 use steadfast_engine::{AgentMessage, Connection, Input, Ticket};
-use steadfast_model::{ExecutionId, JobId, TaskGroupId};
+use steadfast_model::{ExecutionId, JobId, RequestId, TaskGroupId};
 
 use crate::agents::{Agent, AgentNumber, Machine};
 use crate::containers::Container;
@@ -17,6 +18,7 @@ use crate::index::Answer;
 use crate::invariants::{Broken, Checks};
 use crate::mutation::Mutation;
 use crate::network::{Link, Uplink};
+use crate::operators::Errand;
 use crate::plan::Plan;
 use crate::rng::Rng;
 use crate::trace::Trace;
@@ -74,6 +76,12 @@ pub(crate) enum Event {
     Submit(usize),
     /// A user stops a job.
     Stop(JobId),
+    /// An operator sets out to plan a leave.
+    SetOut,
+    /// An operator asks for a leave to be planned, the errand with this number.
+    AskForLeave(usize),
+    /// The agent goes that such an errand was about.
+    Depart(usize),
     /// Something goes wrong.
     Fault,
 }
@@ -84,6 +92,7 @@ pub(crate) enum Waiter {
     Submitter(usize),
     Stopper(JobId),
     Wrapper(ExecutionId),
+    Operator(usize),
 }
 
 /// The cluster.
@@ -105,6 +114,10 @@ pub(crate) struct World {
     pub submitted: Vec<Option<JobId>>,
     /// Jobs whose cancelling was acknowledged.
     pub stopped: BTreeSet<JobId>,
+    /// What operators are after.
+    pub errands: Vec<Errand>,
+    /// The leaves whose registration was acknowledged, each as often as it was.
+    pub planned: BTreeMap<RequestId, Vec<OperatorRequest>>,
     /// What each task group has worked off.
     pub worked_ms: BTreeMap<(JobId, TaskGroupId), u64>,
     /// Jobs whose ledger the store has refused at least once.
@@ -114,6 +127,7 @@ pub(crate) struct World {
     pub network_rng: Rng,
     pub fault_rng: Rng,
     pub program_rng: Rng,
+    pub operator_rng: Rng,
     queue: BTreeMap<(u64, u64), Event>,
     pub events: u64,
 }
@@ -134,6 +148,8 @@ impl World {
             waiters: BTreeMap::new(),
             submitted: plan.jobs.iter().map(|_| None).collect(),
             stopped: BTreeSet::new(),
+            errands: Vec::new(),
+            planned: BTreeMap::new(),
             worked_ms: BTreeMap::new(),
             refused: BTreeSet::new(),
             faulty: true,
@@ -142,6 +158,7 @@ impl World {
             seed,
             fault_rng: Rng::new(seed, 4),
             program_rng: Rng::new(seed, 5),
+            operator_rng: Rng::new(seed, 6),
             queue: BTreeMap::new(),
             events: 0,
             plan,
@@ -155,6 +172,7 @@ impl World {
             world.at(job.at_ms, Event::Submit(number));
         }
         world.at(world.plan.fault_every_ms, Event::Fault);
+        world.at(world.plan.leave_every_ms.unwrap_or_default(), Event::SetOut);
         world
     }
 
@@ -221,6 +239,9 @@ impl World {
             Event::CoordinatorContinues => self.coordinator_continues(),
             Event::Submit(number) => self.submit(number),
             Event::Stop(job) => self.stop(job),
+            Event::SetOut => self.set_out(),
+            Event::AskForLeave(number) => self.ask_for_leave(number),
+            Event::Depart(number) => self.depart(number),
             Event::Fault => self.fault(),
         }
     }

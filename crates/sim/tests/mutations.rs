@@ -59,6 +59,21 @@ fn answers_before_the_commit_promise_what_is_not_kept() {
 }
 
 #[test]
+fn a_leave_that_never_expires_excuses_losses_that_count() {
+    sees(Invariant::CountEqualsOracle, Mutation::ExpiryIgnored);
+}
+
+#[test]
+fn a_drain_that_burns_a_restore_is_seen() {
+    sees(Invariant::RestoresWithinLimit, Mutation::DrainBurnsARestore);
+}
+
+#[test]
+fn a_drain_that_is_forgotten_is_journalled_twice() {
+    sees(Invariant::Drains, Mutation::DrainForgotten);
+}
+
+#[test]
 fn untold_last_answers_make_a_pipeline_wait_for_ever() {
     sees(Invariant::Heals, Mutation::LastAnswersUntold);
 }

@@ -8,6 +8,7 @@
 
 mod durable;
 mod listing;
+mod operators;
 mod words;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -104,7 +105,8 @@ impl Stage {
             "ended" => self.ended(&words),
             "closed" => {
                 let (member, connection) = (member(words.name(1)), self.connection(words.name(1)));
-                self.step(Input::Disconnected { member, connection, by_us: false });
+                let by_us = words.has("by-us");
+                self.step(Input::Disconnected { member, connection, by_us });
             }
             "heard" => {
                 let (member, connection) = (member(words.name(1)), self.connection(words.name(1)));
@@ -114,6 +116,8 @@ impl Stage {
                 let (member, connection) = (member(words.name(1)), self.connection(words.name(1)));
                 self.step(Input::Leaving { member, connection });
             }
+            "plan" => self.step(operators::request(&words, false)),
+            "drain" => self.step(operators::request(&words, true)),
             "wait" => self.wait(&words),
             "refuse-ledger" => self.refuse_ledger = true,
             "reload" => self.take_over(),
@@ -332,8 +336,7 @@ impl Stage {
             ));
         }
         if let Some(event) = &step.member_event {
-            let name = name_of(event.member);
-            self.say(format!("{name} is lost, event {}: {}", event.seq, event.evidence));
+            self.say(operators::tell_event(event));
         }
         for job in &step.jobs {
             if !self.jobs.contains(&job.job) {
@@ -392,8 +395,8 @@ impl Stage {
             Reply::UnknownJob => "no such job".to_owned(),
             Reply::EndNoted => "noted".to_owned(),
             Reply::AskAgain => "say it again".to_owned(),
-            Reply::LeavePlanned(_) => "the leave is planned".to_owned(),
-            Reply::LeaveRefused(why) => format!("refused: {why}"),
+            Reply::LeavePlanned(request) => operators::tell_registered(request),
+            Reply::LeaveRefused(why) => self.with_names(why),
             Reply::UnknownMember => "no such member".to_owned(),
         };
         self.say(format!("answer: {line}"));
@@ -413,6 +416,15 @@ impl Stage {
                 self.say(format!("{name} counts {ledger}"));
             }
         }
+    }
+
+    /// A sentence with the members' names in it.
+    fn with_names(&self, sentence: &str) -> String {
+        let members = self.connections.keys();
+        let named = members.fold(sentence.to_owned(), |sentence, name| {
+            sentence.replace(&member(name).to_string(), name)
+        });
+        format!("refused: {named}")
     }
 
     fn say_lines(&mut self, lines: Vec<String>) {

@@ -2,7 +2,8 @@
 //!
 //! The oracle is written from the first seed's text: it hears of losses with the pipelines that had
 //! containers there, of deployments, of pipelines that run again, and of jobs that can restore no more.
-//! Per episode it counts each affected pipeline's deployments; the largest is what the episode adds. It
+//! Per episode it counts each affected pipeline's deployments; the largest is what the episode adds, from
+//! the first loss in it on that nobody had planned. It
 //! knows nothing of attempt ids, watermarks or revisions.
 //!
 //! A view must show its numbers exactly, `DIRTY` from the threshold on and `CLEAN` below it. Only where
@@ -11,7 +12,8 @@
 //! tracking is complete, again or still, every number is exact. Episodes may be more where tracking was
 //! lost: one in which a loss was not recorded ends too soon, and what belonged to it begins another.
 //!
-//! Seen to fail on `LedgerApart` (the ledger's part is not in its job's transaction).
+//! Seen to fail on `LedgerApart` (the ledger's part is not in its job's transaction) and on
+//! `ExpiryIgnored` (a planned leave excuses losses after it has expired).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -31,6 +33,8 @@ struct Episode {
     deployments: BTreeMap<PipelineId, u64>,
     recovering: BTreeSet<PipelineId>,
     generation: u64,
+    /// Somebody was lost in it and nobody had planned that.
+    counts: bool,
 }
 
 /// One job's numbers.
@@ -92,14 +96,18 @@ impl Book {
     fn hear(&mut self, fact: &Fact) {
         match fact {
             Fact::Submitted(_) | Fact::Failed(_) => {}
-            Fact::Lost(member, pipelines) => {
+            Fact::Lost { member, pipelines, planned } => {
                 if !self.lost.insert(*member) {
                     return;
                 }
                 if self.open.is_none() {
                     self.episodes += 1;
                 }
-                self.open.get_or_insert_default().recovering.extend(pipelines);
+                let episode = self.open.get_or_insert_default();
+                episode.recovering.extend(pipelines);
+                if !planned && !std::mem::replace(&mut episode.counts, true) {
+                    self.count += episode.generation;
+                }
             }
             Fact::Deployed(pipeline) => self.deployed(*pipeline),
             Fact::Ran(pipeline) => {
@@ -123,7 +131,7 @@ impl Book {
         *deployments += 1;
         if *deployments > episode.generation {
             episode.generation = *deployments;
-            self.count += 1;
+            self.count += u64::from(episode.counts);
         }
     }
 

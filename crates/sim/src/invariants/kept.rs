@@ -1,6 +1,7 @@
 //! **What was acknowledged is kept** (the third promise): a job whose submission was acknowledged is
 //! running or in the history, in one of the two; and a job whose cancelling was acknowledged ends
-//! `CANCELED`, whatever happens on the way.
+//! `CANCELED`, whatever happens on the way; and a leave whose registration was acknowledged stays registered
+//! as it was.
 //!
 //! Seen to fail on `AcknowledgedTooSoon` (effects before the commit).
 
@@ -29,6 +30,12 @@ impl Kept {
                 && history.job.status != JobStatus::Canceled
             {
                 return Err(format!("job {id} was cancelled and ended {}", history.job.status));
+            }
+        }
+        for (id, answers) in view.planned {
+            let kept = view.durable.requests.get(id);
+            if let Some(told) = answers.iter().find(|told| Some(*told) != kept) {
+                return Err(format!("{told:?} was acknowledged, and registered is {kept:?}"));
             }
         }
         Ok(())

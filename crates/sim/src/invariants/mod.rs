@@ -2,22 +2,25 @@
 
 mod containers;
 mod count;
+mod drains;
 mod forever;
 mod heals;
 mod kept;
 mod restores;
 mod twin;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
+use steadfast_engine::records::OperatorRequest;
 use steadfast_engine::{Engine, Input, Step};
-use steadfast_model::JobId;
+use steadfast_model::{JobId, RequestId, Timestamp};
 
 use crate::durable::Durable;
 use crate::story::Story;
 
 pub(crate) use containers::OneContainer;
 use count::CountEqualsOracle;
+use drains::Drains;
 use forever::Forever;
 pub(crate) use heals::{has_ended, has_healed};
 use kept::Kept;
@@ -37,6 +40,8 @@ pub(crate) struct View<'a> {
     pub stopped: &'a BTreeSet<JobId>,
     /// Jobs whose submission was acknowledged.
     pub submitted: &'a [Option<JobId>],
+    /// Leaves whose registration was acknowledged, each as often as it was.
+    pub planned: &'a BTreeMap<RequestId, Vec<OperatorRequest>>,
 }
 
 /// One of the things that must hold.
@@ -48,6 +53,8 @@ pub enum Invariant {
     OneContainer,
     /// See `restores.rs`.
     RestoresWithinLimit,
+    /// See `drains.rs`.
+    Drains,
     /// See `forever.rs`.
     Forever,
     /// See `kept.rs`.
@@ -68,6 +75,7 @@ impl std::fmt::Display for Invariant {
             Self::CountEqualsOracle => "the count equals the oracle's",
             Self::OneContainer => "at most one live container per task group",
             Self::RestoresWithinLimit => "restores stay within the limit",
+            Self::Drains => "a drain moves before its member goes",
             Self::Forever => "a count never falls, and dirty is for ever",
             Self::Kept => "what was acknowledged is kept",
             Self::Heals => "it heals when the faults stop",
@@ -91,6 +99,7 @@ pub(crate) struct Checks {
     story: Story,
     count: CountEqualsOracle,
     restores: RestoresWithinLimit,
+    drains: Drains,
     forever: Forever,
     kept: Kept,
     pub containers: OneContainer,
@@ -100,6 +109,11 @@ pub(crate) struct Checks {
 }
 
 impl Checks {
+    /// Another coordinator begins, at this moment by its clock.
+    pub fn term_begins(&mut self, began: Timestamp) {
+        self.story.term_begins(began);
+    }
+
     /// A step is durable.
     pub fn committed(&mut self, now: u64, input: &Input, step: &Step) {
         if self.off {
@@ -111,6 +125,10 @@ impl Checks {
             let verdict = self.restores.hear(job, &fact);
             self.fail(Invariant::RestoresWithinLimit, verdict);
         }
+        let verdict = self.restores.judge(step);
+        self.fail(Invariant::RestoresWithinLimit, verdict);
+        let verdict = self.drains.hear(step);
+        self.fail(Invariant::Drains, verdict);
     }
 
     /// The store was used.

@@ -1,11 +1,13 @@
 //! **Restores stay within the limit**: however often coordinators change, a pipeline is deployed again
 //! at most `job.retry.times` times, not counting deployments after a member's loss where the job keeps
-//! those out of its budget.
+//! those out of its budget, nor after a planned one. And no restore is burned without cause.
 //!
-//! Seen to fail on `BudgetForgotten` (a change of coordinator gives the retries back).
+//! Seen to fail on `BudgetForgotten` (a change of coordinator gives the retries back) and on
+//! `DrainBurnsARestore`.
 
 use std::collections::BTreeMap;
 
+use steadfast_engine::Step;
 use steadfast_model::{JobId, PipelineId, RetryPolicy};
 
 use crate::story::Fact;
@@ -14,6 +16,17 @@ use crate::story::Fact;
 enum Cause {
     Ordinary,
     MemberLoss,
+    Planned,
+}
+
+impl Cause {
+    fn burns(self, policy: &RetryPolicy) -> u32 {
+        match self {
+            Self::Ordinary => 1,
+            Self::MemberLoss => u32::from(policy.count_member_loss),
+            Self::Planned => 0,
+        }
+    }
 }
 
 #[derive(Default)]
@@ -38,13 +51,35 @@ impl RestoresWithinLimit {
                 self.policies.insert(job, spec.retry.clone());
             }
             Fact::Failed(pipeline) => self.failed(job, *pipeline, Cause::Ordinary),
-            Fact::Lost(_, pipelines) => {
+            Fact::Lost { member: _, pipelines, planned } => {
+                let cause = if *planned { Cause::Planned } else { Cause::MemberLoss };
                 for pipeline in pipelines {
-                    self.failed(job, *pipeline, Cause::MemberLoss);
+                    self.failed(job, *pipeline, cause);
                 }
             }
             Fact::Deployed(pipeline) => return self.deployed(job, *pipeline),
             Fact::Ran(_) | Fact::Over => {}
+        }
+        Ok(())
+    }
+
+    /// # Errors
+    /// Which pipeline has burned a restore that nothing had cost.
+    pub fn judge(&self, step: &Step) -> Result<(), String> {
+        for record in step.jobs.iter().filter_map(|job| job.writes.record.as_deref()) {
+            let Some(policy) = self.policies.get(&record.id) else { continue };
+            for pipeline in &record.pipelines {
+                let budget = self.budgets.get(&(record.id, pipeline.id));
+                let failed = budget.and_then(|budget| budget.failed);
+                let used = budget.map_or(0, |budget| budget.used)
+                    + failed.map_or(0, |cause| cause.burns(policy));
+                if pipeline.budget_used > used {
+                    let (burned, id, job) = (pipeline.budget_used, pipeline.id, record.id);
+                    return Err(format!(
+                        "pipeline {id} of job {job} has burned {burned} restores, and {used} were due"
+                    ));
+                }
+            }
         }
         Ok(())
     }
@@ -57,8 +92,7 @@ impl RestoresWithinLimit {
         let Some(policy) = self.policies.get(&job) else { return Ok(()) };
         let Some(budget) = self.budgets.get_mut(&(job, pipeline)) else { return Ok(()) };
         budget.used += match budget.failed.take() {
-            Some(Cause::Ordinary) => 1,
-            Some(Cause::MemberLoss) => u32::from(policy.count_member_loss),
+            Some(cause) => cause.burns(policy),
             None => return Err(format!("pipeline {pipeline} of job {job} is deployed twice")),
         };
         if budget.used > policy.times {

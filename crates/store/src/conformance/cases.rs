@@ -42,11 +42,11 @@ pub(super) const ALL: &[Case] = cases![
     after_an_unknown_outcome_the_term_is_over,
 ];
 
-async fn lead(store: &Arc<dyn Store>) -> Box<dyn Term> {
+pub(super) async fn lead(store: &Arc<dyn Store>) -> Box<dyn Term> {
     store.lead(samples::leader(1)).await.expect("the store takes a leader")
 }
 
-async fn load(store: &Arc<dyn Store>) -> Snapshot {
+pub(super) async fn load(store: &Arc<dyn Store>) -> Snapshot {
     store.load().await.expect("the store loads").snapshot
 }
 

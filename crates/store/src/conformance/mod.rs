@@ -4,6 +4,7 @@
 //! does not hold panics; the message names it.
 
 mod cases;
+mod operators;
 pub mod samples;
 
 use std::pin::Pin;
@@ -34,7 +35,7 @@ type Case = (&'static str, fn(Arc<dyn Place>) -> Outcome);
 /// # Panics
 /// When a case does not hold.
 pub async fn suite(mut fresh: impl FnMut() -> Arc<dyn Place>) {
-    for (name, case) in cases::ALL {
+    for (name, case) in cases::ALL.iter().chain(operators::ALL) {
         let outcome = tokio::spawn(case(fresh())).await;
         assert!(outcome.is_ok(), "the store does not conform: {name}");
     }

@@ -164,7 +164,7 @@ async fn a_commit_that_nobody_waits_for_ends_the_term() {
 fn a_store_of_a_newer_format_is_not_even_opened() {
     let directory = directory();
     drop(Embedded::open(directory.path()).unwrap());
-    let newer = br#"{"format":3,"version":"9.9.9","record":{}}"#;
+    let newer = br#"{"format":4000000000,"version":"9.9.9","record":{}}"#;
     let sql = "UPDATE records SET value = ?1 WHERE key = 'head'";
     database_of(&directory).execute(sql, [&newer[..]]).unwrap();
     let error = Embedded::open(directory.path()).unwrap_err();
