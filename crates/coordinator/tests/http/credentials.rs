@@ -1,8 +1,9 @@
 //! Who is let in, by a real coordinator.
 
-use crate::server::{Server, credentials, token};
 use steadfast_coordinator::{Config, Role, check_address};
 use steadfast_store::MemoryStore;
+
+use crate::server::{Server, credentials, token};
 
 /// Every call of people, with what it takes.
 const CALLS: [(&str, &str, Role); 12] = [

@@ -3,13 +3,14 @@
 
 use std::collections::BTreeMap;
 
-use crate::server::{Answer, Server, credentials, token};
 use serde_json::{Value, json};
 use steadfast_agent::{AgentConfig, Timings};
 use steadfast_client::Token;
 use steadfast_coordinator::Role;
 use tempfile::TempDir;
 use tokio::sync::oneshot;
+
+use crate::server::{Answer, Server, credentials, token};
 
 const STRANGER: &str = "23cc7ea6-6374-4f2b-8a33-df75b5e58f52";
 
