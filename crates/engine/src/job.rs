@@ -35,7 +35,7 @@ impl Engine {
         let mut record = JobRecord {
             id,
             pipelines: pipelines_of(&spec),
-            spec,
+            spec: spec.into(),
             status: JobStatus::Created,
             created: d.now,
             finished: None,

@@ -6,7 +6,8 @@
 //!
 //! The story of a lost member reads through these modules in this order: `membership` notices it,
 //! `member_loss` walks the affected jobs, `pipeline` revokes and deploys again, `containers` knows when
-//! an old copy is gone.
+//! an old copy is gone. `planned_leave` knows which loss was planned, and begins the same story while the
+//! member is still there.
 
 mod agents;
 mod catch_up;
@@ -23,6 +24,7 @@ mod planned_leave;
 pub mod records;
 mod settings;
 mod step;
+mod submitted;
 mod suspicion;
 mod takeover;
 mod transitions;

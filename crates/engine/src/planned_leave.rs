@@ -227,3 +227,7 @@ fn repeated(known: &OperatorRequest, asked: &LeaveRequest) -> Reply {
          \"{reason}\": take another id"
     ))
 }
+
+#[cfg(test)]
+#[path = "planned_leave_tests.rs"]
+mod tests;

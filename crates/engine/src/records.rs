@@ -8,10 +8,12 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use steadfast_ledger::{Evaluation, JobLedger, Loss};
 use steadfast_model::{
-    AttemptId, ExecutionId, FencingToken, InvalidReason, JobId, JobSpec, JobStatus,
-    LeaveClassification, LedgerRevision, LossCause, MemberEventSeq, MemberUuid, PipelineId,
-    PipelineStatus, RequestId, TaskGroupId, TaskGroupStatus, Timestamp,
+    AttemptId, ExecutionId, FencingToken, InvalidReason, JobId, JobStatus, LeaveClassification,
+    LedgerRevision, LossCause, MemberEventSeq, MemberUuid, PipelineId, PipelineStatus, RequestId,
+    TaskGroupId, TaskGroupStatus, Timestamp,
 };
+
+pub use crate::submitted::SubmittedSpec;
 
 /// Failures kept per pipeline: the first, and the newest.
 pub const MAX_FAILURES: usize = 16;
@@ -23,7 +25,7 @@ pub struct JobRecord {
     /// Which.
     pub id: JobId,
     /// What was submitted.
-    pub spec: JobSpec,
+    pub spec: SubmittedSpec,
     /// Where it stands.
     pub status: JobStatus,
     /// When it was submitted.

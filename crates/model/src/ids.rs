@@ -135,6 +135,12 @@ impl JobId {
     }
 }
 
+const EXECUTION_ID_PREFIX: &str = "container_";
+/// The hexadecimal digits of a term's nonce in an execution id.
+const NONCE_DIGITS: usize = 16;
+/// The longest execution id: its number has at most 20 digits.
+const EXECUTION_ID_BYTES: usize = EXECUTION_ID_PREFIX.len() + NONCE_DIGITS + 1 + 20;
+
 /// One container's identity, its *execution resource id*: never reused, never shared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ExecutionId {
@@ -146,6 +152,24 @@ impl ExecutionId {
     /// The `seq`-th container of a term.
     pub const fn of_term(nonce: TermNonce, seq: u64) -> Self {
         Self { nonce: nonce.0, seq }
+    }
+
+    /// Its one spelling. Written digit by digit: a member's loss stores thousands of ids, and the general
+    /// formatter needs several times as long for each.
+    fn text(self, buffer: &mut [u8; EXECUTION_ID_BYTES]) -> &str {
+        let (prefix, rest) = buffer.split_at_mut(EXECUTION_ID_PREFIX.len());
+        prefix.copy_from_slice(EXECUTION_ID_PREFIX.as_bytes());
+        for (at, byte) in rest[..NONCE_DIGITS].iter_mut().enumerate() {
+            let nibble = self.nonce >> (4 * (NONCE_DIGITS - 1 - at)) & 0xf;
+            *byte = b"0123456789abcdef"[nibble as usize];
+        }
+        rest[NONCE_DIGITS] = b'_';
+        let mut seq = itoa::Buffer::new();
+        let seq = seq.format(self.seq).as_bytes();
+        let number = NONCE_DIGITS + 1;
+        rest[number..number + seq.len()].copy_from_slice(seq);
+        let end = EXECUTION_ID_PREFIX.len() + number + seq.len();
+        std::str::from_utf8(&buffer[..end]).unwrap_or_default() // Only ASCII was written.
     }
 }
 
@@ -163,7 +187,8 @@ impl MemberUuid {
 
 /// An operator's request, named by whoever makes it, so that a repetition over the network is known for one:
 /// up to 64 letters, digits, dots, hyphens and underscores.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(transparent)]
 pub struct RequestId(String);
 
 /// The longest request id, in characters.
@@ -190,7 +215,7 @@ impl fmt::Display for JobId {
 
 impl fmt::Display for ExecutionId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "container_{:016x}_{}", self.nonce, self.seq)
+        f.write_str(self.text(&mut [0; EXECUTION_ID_BYTES]))
     }
 }
 
@@ -234,9 +259,9 @@ impl FromStr for ExecutionId {
 
     fn from_str(text: &str) -> Result<Self, ParseIdError> {
         let read = || {
-            let (nonce, seq) = text.strip_prefix("container_")?.split_once('_')?;
-            let hex =
-                nonce.len() == 16 && nonce.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+            let (nonce, seq) = text.strip_prefix(EXECUTION_ID_PREFIX)?.split_once('_')?;
+            let hex = nonce.len() == NONCE_DIGITS
+                && nonce.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
             let nonce = if hex { u64::from_str_radix(nonce, 16).ok()? } else { return None };
             Some(Self { nonce, seq: canonical(seq)? })
         };
@@ -254,14 +279,20 @@ impl FromStr for MemberUuid {
     }
 }
 
-macro_rules! serde_as_text {
-    ($($name:ident),*) => {$(
-        impl Serialize for $name {
-            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                serializer.collect_str(self)
-            }
-        }
+impl Serialize for JobId {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(itoa::Buffer::new().format(self.0))
+    }
+}
 
+impl Serialize for ExecutionId {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.text(&mut [0; EXECUTION_ID_BYTES]))
+    }
+}
+
+macro_rules! deserialize_from_text {
+    ($($name:ident),*) => {$(
         impl<'de> Deserialize<'de> for $name {
             fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
                 let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
@@ -270,7 +301,7 @@ macro_rules! serde_as_text {
         }
     )*};
 }
-serde_as_text!(JobId, ExecutionId, RequestId);
+deserialize_from_text!(JobId, ExecutionId, RequestId);
 
 #[cfg(test)]
 mod tests {

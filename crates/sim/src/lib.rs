@@ -29,6 +29,7 @@ mod trace;
 mod users;
 mod world;
 
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use invariants::Broken;
@@ -36,6 +37,7 @@ pub use invariants::{Invariant, JobTrace};
 pub use mutation::Mutation;
 use plan::Plan;
 pub use recording::Recording;
+use steadfast_model::LossCause;
 use trace::Trace;
 use world::{Event, World};
 
@@ -72,6 +74,8 @@ pub struct Played {
     pub events: u64,
     /// Simulated time.
     pub simulated_ms: u64,
+    /// Losses that were planned, by how they were noticed.
+    pub planned: BTreeMap<LossCause, u64>,
     /// What happened to the jobs, if it was kept.
     pub jobs: JobTrace,
     /// What the engine was told, if it was kept.
@@ -153,6 +157,7 @@ fn attempt(seed: u64, options: &Options, trace: Trace) -> Result<Played, (Broken
             steps: world.coordinator.steps,
             events: world.events,
             simulated_ms: world.now,
+            planned: world.checks.planned,
             jobs: world.checks.jobs,
             recording: world.coordinator.recording.unwrap_or_default(),
         }),

@@ -156,7 +156,7 @@ impl Story {
         let ended = step.writes.ended.as_ref().map(|history| &history.job);
         let Some(record) = step.writes.record.as_deref().or(ended) else { return };
         self.jobs.entry(step.job).or_insert_with(|| {
-            facts.push((step.job, Fact::Submitted(Box::new(record.spec.clone()))));
+            facts.push((step.job, Fact::Submitted(Box::new(JobSpec::clone(&record.spec)))));
             Job::default()
         });
         let over = matches!(record.status, JobStatus::Failing | JobStatus::Canceling);

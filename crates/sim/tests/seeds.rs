@@ -3,6 +3,9 @@
 //!
 //! Every fourth seed is played twice, with tracking and without: the jobs must fare the same.
 
+use std::collections::BTreeMap;
+
+use steadfast_model::LossCause;
 use steadfast_sim::{Options, play, play_twins};
 
 /// As many as a debug build plays in some seconds; `cargo xtask sim` plays more.
@@ -36,6 +39,20 @@ fn the_fixed_seeds_two_after_hold() {
 #[test]
 fn the_fixed_seeds_three_after_hold() {
     plays(3);
+}
+
+/// What is never played is not shown to hold.
+#[test]
+fn members_leave_as_planned_in_every_way() {
+    let mut planned: BTreeMap<LossCause, u64> = BTreeMap::new();
+    for seed in 0..150 {
+        let played = play(seed, &Options::default()).unwrap_or_else(|failure| panic!("{failure}"));
+        for (cause, losses) in played.planned {
+            *planned.entry(cause).or_default() += losses;
+        }
+    }
+    let ways: Vec<LossCause> = planned.keys().copied().collect();
+    assert_eq!(ways, LossCause::ALL, "{planned:?}");
 }
 
 #[test]

@@ -1,8 +1,9 @@
 //! From ops to rows.
 //!
-//! A batch knows its keys at once and encodes each value only when it is written, into one buffer: the
-//! values of a large batch need not be in memory together, and not even in the cache twice. Encoding on
-//! a second thread was tried: on a machine with work to do the threads wait for each other instead.
+//! A batch is encoded by whoever made the records, whose processor has them in its cache, and handed to
+//! the writer as one buffer. On the writer's own thread, one value at a time, encoding took half as long
+//! again; handing values over in parts, so that the two work side by side, costs more in wake-ups than it
+//! wins.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,13 +25,30 @@ use crate::transaction::{Rows, RowsMut};
 /// Member events that the journal keeps.
 pub(crate) const MAX_MEMBER_EVENTS: u64 = 1_000;
 
-/// One transaction's writes, in this order: ranges go, keys go, puts come. No key is in it twice, which
-/// some engines refuse.
+/// One transaction's writes. No key is in it twice, which some engines refuse.
 #[derive(Debug, Default)]
-pub(crate) struct Batch<'a> {
+struct Batch<'a> {
+    removals: Removals,
+    puts: BTreeMap<String, Record<'a>>,
+}
+
+/// What a transaction removes, before anything is put.
+#[derive(Debug, Default)]
+struct Removals {
     ranges: Vec<Range>,
     deletes: BTreeSet<String>,
-    puts: BTreeMap<String, Record<'a>>,
+    /// Ended jobs to forget; where their summaries are has to be looked up.
+    forgotten: Vec<JobId>,
+}
+
+/// One transaction's writes as an engine takes them: ranges go, keys go, rows come.
+#[derive(Debug)]
+pub(crate) struct EncodedBatch {
+    removals: Removals,
+    /// Each key followed by its value.
+    bytes: Vec<u8>,
+    /// Where each row's key ends, and where its value does.
+    rows: Vec<(usize, usize)>,
 }
 
 /// Every kind of record that a commit puts.
@@ -70,16 +88,33 @@ impl Record<'_> {
     }
 }
 
-/// The writes of `ops` and of the head that follows them. Of several ops on one key the last counts, so
-/// they are read from the end, and what a later one has decided is passed over.
+/// The writes of `ops` and of the head that follows them.
 ///
 /// # Errors
-/// A row that must be looked up and cannot.
-pub(crate) fn batch_of<'a>(
-    ops: &'a [Op],
-    head: &'a Head,
-    rows: &impl Rows,
-) -> Result<Batch<'a>, Refusal> {
+/// [`Refusal::TooLarge`] beyond `limits`, or why a record cannot be encoded.
+pub(crate) fn encode(ops: &[Op], head: &Head, limits: Limits) -> Result<EncodedBatch, Refusal> {
+    let Batch { removals, puts } = batch_of(ops, head);
+    if removals.count() + puts.len() > limits.max_ops {
+        return Err(Refusal::TooLarge);
+    }
+    let removed_bytes = removals.bytes();
+    let mut bytes = Vec::with_capacity(4 * 1024 * puts.len());
+    let mut rows = Vec::with_capacity(puts.len());
+    for (key, record) in &puts {
+        bytes.extend_from_slice(key.as_bytes());
+        let key_end = bytes.len();
+        record.encode(&mut bytes)?;
+        rows.push((key_end, bytes.len()));
+        if removed_bytes + bytes.len() > limits.max_bytes {
+            return Err(Refusal::TooLarge);
+        }
+    }
+    Ok(EncodedBatch { removals, bytes, rows })
+}
+
+/// Of several ops on one key the last counts, so they are read from the end, and what a later one has
+/// decided is passed over.
+fn batch_of<'a>(ops: &'a [Op], head: &'a Head) -> Batch<'a> {
     let mut batch = Batch::default();
     batch.put(keys::HEAD.to_owned(), Record::Head(head));
     for op in ops.iter().rev() {
@@ -92,7 +127,7 @@ pub(crate) fn batch_of<'a>(
                 batch.put(keys::token(*job, *task_group), Record::Token(record));
             }
             Op::EndJob(history) => batch.end_job(history),
-            Op::ForgetHistory(job) => batch.forget(*job, rows)?,
+            Op::ForgetHistory(job) => batch.forget(*job),
             Op::PutMember(record) => batch.put(keys::member(record.uuid), Record::Member(record)),
             Op::RemoveMember(uuid) => batch.delete(keys::member(*uuid)),
             Op::PutRequest(request) => {
@@ -106,55 +141,72 @@ pub(crate) fn batch_of<'a>(
             }
         }
     }
-    Ok(batch)
+    batch
 }
 
-impl<'a> Batch<'a> {
+impl EncodedBatch {
     /// Writes it into an open transaction.
     ///
     /// # Errors
-    /// [`Refusal::TooLarge`] beyond `limits`, or why a row was not encoded or written; the transaction
-    /// must be dropped then.
-    pub(crate) fn write(&self, rows: &mut impl RowsMut, limits: Limits) -> Result<(), Refusal> {
-        let Self { ranges, deletes, puts } = self;
-        if ranges.len() + deletes.len() + puts.len() > limits.max_ops {
-            return Err(Refusal::TooLarge);
-        }
-        ranges.iter().try_for_each(|range| rows.delete_range(range))?;
-        deletes.iter().try_for_each(|key| rows.delete(key))?;
-        let removed = ranges.iter().map(|range| range.from.len() + range.to.len());
-        let mut bytes: usize = removed.chain(deletes.iter().map(String::len)).sum();
-        let mut value = Vec::with_capacity(16 * 1024);
-        for (key, record) in puts {
-            value.clear();
-            record.encode(&mut value)?;
-            bytes += key.len() + value.len();
-            if bytes > limits.max_bytes {
-                return Err(Refusal::TooLarge);
-            }
-            rows.put(key, &value)?;
+    /// Why a row was not written; the transaction must be dropped then.
+    pub(crate) fn write(&self, rows: &mut impl RowsMut) -> Result<(), Refusal> {
+        self.removals.apply(rows)?;
+        let mut start = 0;
+        for (key_end, end) in &self.rows {
+            // What was a `str` is one again.
+            let key = std::str::from_utf8(&self.bytes[start..*key_end]).unwrap_or_default();
+            rows.put(key, &self.bytes[*key_end..*end])?;
+            start = *end;
         }
         Ok(())
     }
+}
 
+impl Removals {
+    fn apply(&self, rows: &mut impl RowsMut) -> Result<(), Refusal> {
+        let summaries = self.forgotten.iter().filter_map(|job| summary_of(*job, rows).transpose());
+        let summaries: Vec<String> = summaries.collect::<Result<_, _>>()?;
+        self.ranges.iter().try_for_each(|range| rows.delete_range(range))?;
+        self.deletes.iter().chain(&summaries).try_for_each(|key| rows.delete(key))
+    }
+
+    fn count(&self) -> usize {
+        self.ranges.len() + self.deletes.len() + self.forgotten.len()
+    }
+
+    fn bytes(&self) -> usize {
+        let ranges = self.ranges.iter().map(|range| range.from.len() + range.to.len());
+        ranges.chain(self.deletes.iter().map(String::len)).sum()
+    }
+}
+
+/// The key of an ended job's summary, if there is one.
+fn summary_of(job: JobId, rows: &impl Rows) -> Result<Option<String>, Refusal> {
+    let key = keys::finished(job);
+    let look_up = || rows.get(&key)?.map(|bytes| decode(&key, &bytes)).transpose();
+    let found = look_up().map_err(|error| Refusal::Unavailable(error.to_string()))?;
+    Ok(found.map(|FinishedRecord { finished }| keys::summary(finished, job)))
+}
+
+impl<'a> Batch<'a> {
     fn decided(&self, key: &str) -> bool {
-        self.puts.contains_key(key) || self.deletes.contains(key)
+        self.puts.contains_key(key) || self.removals.deletes.contains(key)
     }
 
     /// Whether the job ends in this batch: nothing of it may come back by an earlier op.
     fn ends(&self, job: JobId) -> bool {
-        self.deletes.contains(&keys::job(job))
+        self.removals.deletes.contains(&keys::job(job))
     }
 
     fn put(&mut self, key: String, record: Record<'a>) {
-        if !self.decided(&key) {
-            self.puts.insert(key, record);
+        if !self.removals.deletes.contains(&key) {
+            self.puts.entry(key).or_insert(record);
         }
     }
 
     fn delete(&mut self, key: String) {
         if !self.decided(&key) {
-            self.deletes.insert(key);
+            self.removals.deletes.insert(key);
         }
     }
 
@@ -163,8 +215,8 @@ impl<'a> Batch<'a> {
         if !self.ends(job) {
             self.delete(keys::job(job));
             self.delete(keys::ledger(job));
-            self.ranges.push(Range::tokens_of(job));
-            self.ranges.push(Range::checkpoints_of(job));
+            self.removals.ranges.push(Range::tokens_of(job));
+            self.removals.ranges.push(Range::checkpoints_of(job));
         }
         if self.decided(&keys::history(job)) {
             return;
@@ -176,19 +228,10 @@ impl<'a> Batch<'a> {
         self.put(keys::summary(finished, job), summary);
     }
 
-    fn forget(&mut self, job: JobId, rows: &impl Rows) -> Result<(), Refusal> {
-        let key = keys::finished(job);
-        let look_up = || {
-            let found = rows.get(&key)?.map(|bytes| decode(&key, &bytes));
-            found.transpose()
-        };
-        let found = look_up().map_err(|error| Refusal::Unavailable(error.to_string()))?;
-        if let Some(FinishedRecord { finished }) = found {
-            self.delete(keys::summary(finished, job));
-        }
+    fn forget(&mut self, job: JobId) {
+        self.removals.forgotten.push(job);
         self.delete(keys::history(job));
-        self.delete(key);
-        Ok(())
+        self.delete(keys::finished(job));
     }
 
     fn member_event(&mut self, event: &'a MemberEvent) {
@@ -198,7 +241,7 @@ impl<'a> Batch<'a> {
         self.put(keys::CLUSTER.to_owned(), Record::Cluster(cluster));
         let first_kept = (event.seq.get() + 1).saturating_sub(MAX_MEMBER_EVENTS);
         if newest && first_kept > 1 {
-            self.ranges.push(Range::events_before(MemberEventSeq::new(first_kept)));
+            self.removals.ranges.push(Range::events_before(MemberEventSeq::new(first_kept)));
         }
     }
 }

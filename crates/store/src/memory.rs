@@ -13,6 +13,7 @@ use steadfast_engine::records::HistoryRecord;
 use steadfast_model::{Epoch, JobId, TaskGroupId};
 use tokio::sync::watch;
 
+use crate::batch;
 use crate::history::{HistoryCursor, HistoryPage};
 use crate::keys::Range;
 use crate::ops::Op;
@@ -125,9 +126,12 @@ impl MemoryStore {
             None => None,
         };
         if applied != Some(false) {
-            let commit =
-                |rows: &mut Transaction<'_>| transaction::commit(rows, &head, ops, self.limits);
-            state.leading = Some(state.rows.transaction(commit)?);
+            let next = head.next();
+            let batch = batch::encode(ops, &next, self.limits).map_err(CommitError::NotApplied)?;
+            state.rows.transaction(|rows: &mut Transaction<'_>| {
+                transaction::commit(rows, &head, &batch)
+            })?;
+            state.leading = Some(next);
         }
         if applied.is_some() {
             state.leading = None;

@@ -10,17 +10,16 @@ use steadfast_engine::records::{HistoryRecord, JobRecord, Snapshot};
 use steadfast_ledger::JobLedger;
 use steadfast_model::{Epoch, JobId, TaskGroupId};
 
-use crate::batch::batch_of;
+use crate::batch::EncodedBatch;
 use crate::history::{HistoryCursor, HistoryEntry, HistoryPage};
 use crate::keys::{self, Range};
-use crate::ops::Op;
 use crate::records::{
     ClusterRecord, Head, ProcessedRecord, SecretRecord, TokenRecord, decode, decode_checkpoint,
     encode, encode_checkpoint,
 };
 use crate::store::{
-    CheckpointError, CheckpointGuard, CommitError, LeaderInfo, Limits, Loaded,
-    MAX_CHECKPOINT_BYTES, Refusal, Rev, SecretKey, StoreError,
+    CheckpointError, CheckpointGuard, CommitError, LeaderInfo, Loaded, MAX_CHECKPOINT_BYTES,
+    Refusal, Rev, SecretKey, StoreError,
 };
 
 /// Rows at one revision.
@@ -72,20 +71,16 @@ pub(crate) fn resign(rows: &mut impl RowsMut, mine: &Head) -> Result<(), StoreEr
     Ok(())
 }
 
-/// Applies `ops` if `last` is the head, and returns the new head.
+/// Applies a batch if `last` is the head. The batch moves the head itself.
 pub(crate) fn commit(
     rows: &mut impl RowsMut,
     last: &Head,
-    ops: &[Op],
-    limits: Limits,
-) -> Result<Head, CommitError> {
+    batch: &EncodedBatch,
+) -> Result<(), CommitError> {
     if !head_is(rows, |head| head == last).map_err(refused)? {
         return Err(CommitError::Fenced);
     }
-    let next = last.next();
-    let batch = batch_of(ops, &next, rows).map_err(CommitError::NotApplied)?;
-    batch.write(rows, limits).map_err(CommitError::NotApplied)?;
-    Ok(next)
+    batch.write(rows).map_err(CommitError::NotApplied)
 }
 
 /// Everything that the engine starts from.

@@ -120,10 +120,10 @@ impl Stage {
             "drain" => self.step(operators::request(&words, true)),
             "wait" => self.wait(&words),
             "refuse-ledger" => self.refuse_ledger = true,
-            "reload" => self.take_over(),
+            "reload" => self.take_over(words.number("back").unwrap_or(0)),
             "die" => self.death = Some(death(&words)),
             "down" => self.is_down = true,
-            "up" => self.take_over(),
+            "up" => self.take_over(0),
             "lose-ledger" => {
                 let job = self.job(words.name(1));
                 self.durable.ledgers.remove(&job);
@@ -239,12 +239,11 @@ impl Stage {
         }
     }
 
-    /// Another coordinator takes over what is durable.
-    fn take_over(&mut self) {
+    /// Another coordinator takes over what is durable, with a clock that is so far behind the last one's.
+    fn take_over(&mut self, behind_ms: u64) {
         self.is_down = false;
         self.terms += 1;
-        // Another coordinator, with another clock.
-        self.now += 1_000;
+        self.now = self.now + 1_000 - behind_ms;
         self.engine = load(&self.durable, self.terms, self.now);
         self.answers.clear();
         self.step(Input::TookOver);

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use steadfast_engine::records::OperatorRequest;
 use steadfast_engine::{Engine, Input, Step};
-use steadfast_model::{JobId, RequestId, Timestamp};
+use steadfast_model::{JobId, LeaveClassification, LossCause, RequestId, Timestamp};
 
 use crate::durable::Durable;
 use crate::story::Story;
@@ -103,6 +103,8 @@ pub(crate) struct Checks {
     forever: Forever,
     kept: Kept,
     pub containers: OneContainer,
+    /// Losses that were planned, by how they were noticed.
+    pub planned: BTreeMap<LossCause, u64>,
     /// What happened to the jobs, for the twin.
     pub jobs: JobTrace,
     failed: Option<Broken>,
@@ -120,6 +122,10 @@ impl Checks {
             return;
         }
         self.jobs.note(now, step);
+        let planned = LeaveClassification::PlannedVerified;
+        if let Some(event) = step.member_event.as_ref().filter(|e| e.classification == planned) {
+            *self.planned.entry(event.cause).or_default() += 1;
+        }
         for (job, fact) in self.story.go_on(input, step) {
             self.count.hear(job, &fact);
             let verdict = self.restores.hear(job, &fact);

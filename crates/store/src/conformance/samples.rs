@@ -46,7 +46,7 @@ pub fn job(n: u64) -> JobRecord {
     };
     JobRecord {
         id: JobId::new(n),
-        spec: spec(n),
+        spec: spec(n).into(),
         status: JobStatus::Running,
         created: STARTED,
         finished: None,

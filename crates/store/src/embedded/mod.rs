@@ -21,6 +21,7 @@ use tokio::sync::watch;
 use self::database::SqlRows;
 use self::directory::Directory;
 use self::worker::{Gone, Worker};
+use crate::batch;
 use crate::history::{HistoryCursor, HistoryPage};
 use crate::ops::Op;
 use crate::records::Head;
@@ -179,9 +180,10 @@ impl Term for EmbeddedTerm {
         if *self.lost.borrow() {
             return Err(CommitError::Fenced);
         }
-        let last = self.head.clone();
+        let (last, next) = (self.head.clone(), self.head.next());
+        let batch = batch::encode(&ops, &next, LIMITS).map_err(CommitError::NotApplied)?;
         let commit = self.store.inner.writer.run(move |connection| {
-            let body = |rows: &mut SqlRows<'_>| transaction::commit(rows, &last, &ops, LIMITS);
+            let body = |rows: &mut SqlRows<'_>| transaction::commit(rows, &last, &batch);
             database::write(connection, body, |error| error)
         });
         let outcome = commit.await.unwrap_or_else(|gone| {
@@ -192,8 +194,8 @@ impl Term for EmbeddedTerm {
             })
         });
         match outcome {
-            Ok(head) => {
-                self.head = head;
+            Ok(()) => {
+                self.head = next;
                 Ok(Rev(self.head.n))
             }
             Err(error) => {

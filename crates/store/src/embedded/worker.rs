@@ -33,7 +33,7 @@ impl Worker {
     }
 
     /// Does `work` on the thread, after all that was queued before. It is done even if nobody waits.
-    /// What it has captured is freed after the answer: a large batch has thousands of allocations.
+    /// What it has captured is freed after the answer, which nobody has to wait for.
     pub(super) async fn run<T: Send + 'static>(
         &self,
         work: impl Fn(&mut Connection) -> T + Send + 'static,
