@@ -12,6 +12,7 @@
 mod agent;
 mod connection;
 mod container;
+mod enclosure;
 mod folders;
 mod process;
 mod rung;

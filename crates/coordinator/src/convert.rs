@@ -14,7 +14,7 @@ use steadfast_ledger::{
     Attempt, AttemptOutcome, Episode, EpisodeStatus, Evaluation, Incident, JobLedger, Marks,
 };
 use steadfast_model::{
-    EpisodeNumber, ExecutionId, JobId, JobSpec, LeaseTerms, PipelineSpec, PipelineStatus,
+    Cause, EpisodeNumber, ExecutionId, JobId, JobSpec, LeaseTerms, PipelineSpec, PipelineStatus,
     RetryPolicy, Timestamp,
 };
 use steadfast_store::HistorySummary;
@@ -346,7 +346,7 @@ fn attempt_info(job: JobId, attempt: &Attempt) -> api::AttemptInfo {
             AttemptOutcome::Recovered => api::AttemptOutcome::Recovered,
             AttemptOutcome::Failed => api::AttemptOutcome::Failed,
         },
-        cause: cause.clone(),
+        cause: cause.as_ref().map(Cause::to_string),
     }
 }
 
