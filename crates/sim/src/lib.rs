@@ -21,6 +21,7 @@ mod network;
 mod plan;
 mod recording;
 mod rng;
+mod running_jobs;
 mod story;
 mod term;
 mod trace;
@@ -34,6 +35,7 @@ pub use invariants::{Invariant, JobTrace};
 pub use mutation::Mutation;
 use plan::Plan;
 pub use recording::Recording;
+pub use running_jobs::RunningJobs;
 use trace::Trace;
 use world::{Event, World};
 
