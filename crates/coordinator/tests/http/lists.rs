@@ -10,7 +10,8 @@ use serde_json::Value;
 use steadfast_engine::records::JobRecord;
 use steadfast_ledger::{JobLedger, Recovered};
 use steadfast_model::{
-    JobId, JobStatus, MemberEventSeq, PipelineId, PipelineStatus, TaskGroupStatus, Timestamp,
+    JobId, JobSpec, JobStatus, MemberEventSeq, PipelineId, PipelineStatus, TaskGroupStatus,
+    Timestamp,
 };
 use steadfast_store::conformance::samples;
 use steadfast_store::{MemoryStore, Op, Store};
@@ -31,12 +32,10 @@ async fn filled() -> MemoryStore {
     let store = MemoryStore::new();
     let mut term = store.lead(samples::leader(1)).await.expect("it leads");
     let clean = JobLedger::new(2, MemberEventSeq::new(0), 10);
-    let mut disabled = waiting(DISABLED, None);
-    disabled.spec.dirty_threshold = -1;
     let ops = vec![
         Op::PutMemberEvent(samples::event(1)),
         Op::PutMemberEvent(samples::event(2)),
-        Op::PutJob(Arc::new(disabled)),
+        Op::PutJob(Arc::new(untracked(DISABLED))),
         Op::PutJob(Arc::new(waiting(CLEAN, Some(&clean)))),
         Op::PutLedger { job: JobId::new(CLEAN), ledger: Arc::new(clean) },
         Op::PutJob(Arc::new(waiting(DIRTY, Some(&dirty())))),
@@ -62,8 +61,16 @@ fn dirty() -> JobLedger {
     ledger
 }
 
+/// The `number`-th job while it waits for members, without tracking.
+pub fn untracked(number: u64) -> JobRecord {
+    let mut record = waiting(number, None);
+    let spec = JobSpec { dirty_threshold: -1, ..JobSpec::clone(&record.spec) };
+    record.spec = spec.into();
+    record
+}
+
 /// The `number`-th job while it waits for members.
-pub fn waiting(number: u64, ledger: Option<&JobLedger>) -> JobRecord {
+fn waiting(number: u64, ledger: Option<&JobLedger>) -> JobRecord {
     let mut record = samples::job(number);
     record.created = CREATED + number;
     record.status = JobStatus::Pending;

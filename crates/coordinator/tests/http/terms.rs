@@ -7,7 +7,7 @@ use steadfast_model::JobId;
 use steadfast_store::conformance::samples;
 use steadfast_store::{CommitError, Fault, MemoryStore, Op, Refusal, Store};
 
-use crate::lists::waiting;
+use crate::lists::untracked;
 use crate::server::{Coordinator, until};
 
 const JOB: &str = r#"{"env": {"job.name": "one"}, "pipelines": [
@@ -52,9 +52,7 @@ async fn of_two_coordinators_the_deposed_one_writes_nothing_and_loads_anew() {
     let store = MemoryStore::new();
     let coordinator = Coordinator::start(store.clone()).await;
     let mut other = store.lead(samples::leader(2)).await.expect("it leads");
-    let mut theirs = waiting(7, None);
-    theirs.spec.dirty_threshold = -1;
-    let written = other.commit(vec![Op::PutJob(Arc::new(theirs))]).await;
+    let written = other.commit(vec![Op::PutJob(Arc::new(untracked(7)))]).await;
     assert!(written.is_ok(), "the newer one writes: {written:?}");
     let deposed = other.epoch().get();
     let again = || async { epoch(&coordinator).await.filter(|now| *now > deposed) };
