@@ -3,7 +3,9 @@
 //! changes a word of it.
 //!
 //! A job's end adds no attempt: it only closes the episode that was open. Where a member's loss is what
-//! ends the job, in the same step, that loss is one incident more and belongs to the last episode. Where the
+//! ends the job, in the same step (also one that an earlier coordinator could not take to this job), that
+//! loss is one incident more and belongs to the last episode; and if it is the first one there that was
+//! not planned, what had been deployed before counts from now on. Where the
 //! store refused a write of this ledger, the two may differ, and the evaluation must still be that of
 //! the ledger that was kept.
 //!
@@ -23,8 +25,6 @@ use super::View;
 #[derive(Default)]
 pub(crate) struct HistoryIsLastLedger {
     last: BTreeMap<JobId, Arc<JobLedger>>,
-    /// The member whose loss is in the step that ended the job.
-    ended_with: BTreeMap<JobId, MemberUuid>,
     kept: BTreeMap<JobId, Arc<HistoryRecord>>,
 }
 
@@ -34,9 +34,6 @@ impl HistoryIsLastLedger {
         for job in &step.jobs {
             if let Some(ledger) = &job.writes.ledger {
                 self.last.insert(job.job, Arc::clone(ledger));
-            }
-            if let (Some(_), Some(event)) = (&job.writes.ended, &step.member_event) {
-                self.ended_with.insert(job.job, event.member);
             }
         }
     }
@@ -69,13 +66,12 @@ impl HistoryIsLastLedger {
             return Err(format!("its ledger says {evaluation:?}, its frozen label {frozen:?}"));
         }
         let last = self.last.remove(&record.id);
-        let ended_with = self.ended_with.remove(&record.id);
         if view.refused.contains(&record.id) {
             return Ok(());
         }
         match (last, &history.ledger) {
             (None, None) => Ok(()),
-            (Some(last), Some(kept)) if is_closing_of(kept, &last, ended_with) => Ok(()),
+            (Some(last), Some(kept)) if is_closing_of(kept, &last) => Ok(()),
             (last, kept) => Err(format!("its last ledger was {last:?}, what is kept is {kept:?}")),
         }
     }
@@ -84,27 +80,29 @@ impl HistoryIsLastLedger {
 /// An episode's number, its generation, and the members whose loss it is about.
 type Told = (EpisodeNumber, u64, Vec<MemberUuid>);
 
-/// Whether `kept` is `last` with its open episode closed, after one more loss if there was one; closing it
-/// may have pushed an older one out.
-fn is_closing_of(kept: &JobLedger, last: &JobLedger, lost: Option<MemberUuid>) -> bool {
+/// Whether `kept` is `last` with its open episode closed, after the losses that `last` had not heard of;
+/// closing it may have pushed an older one out.
+fn is_closing_of(kept: &JobLedger, last: &JobLedger) -> bool {
     let (mut of_last, of_kept) = (episodes(last), episodes(kept));
-    let is_newest = |lost: &MemberUuid| kept.last_loss().is_some_and(|loss| loss.member == *lost);
-    let incidents = kept.incident_count().checked_sub(last.incident_count());
-    match lost.filter(is_newest) {
-        Some(lost) if incidents == Some(1) => {
-            if last.active().or(last.parked()).is_none() {
-                of_last.push((last_number(last).next(), 0, Vec::new()));
-            }
-            // It is there: it was open, or has just been put there.
-            if let Some((_, _, members)) = of_last.last_mut() {
-                members.push(lost);
-            }
-        }
-        _ if incidents == Some(0) && kept.last_loss() == last.last_loss() => {}
-        _ => return false,
+    let closed = kept.history().iter().last();
+    let incidents = closed.into_iter().flat_map(|episode| &episode.incidents);
+    let unheard = incidents.filter(|incident| incident.seq > last.watermark());
+    let unheard: Vec<MemberUuid> = unheard.map(|incident| incident.member).collect();
+    let Some(more) = kept.incident_count().checked_sub(last.incident_count()) else { return false };
+    // A history of one keeps the first alone, and then nobody sees what the last one was about.
+    let is_seen = unheard.len() as u64 == more || of_kept.len() == 1;
+    if !is_seen || (more == 0 && kept.last_loss() != last.last_loss()) {
+        return false;
+    }
+    if more > 0 && last.active().or(last.parked()).is_none() {
+        of_last.push((last_number(last).next(), 0, Vec::new()));
+    }
+    // It is there: it was open, or has just been put there.
+    if let Some((_, _, members)) = of_last.last_mut() {
+        members.extend(unheard);
     }
     let all = |ledger: &JobLedger, listed: usize| ledger.history().dropped() + listed as u64;
-    numbers(kept) == numbers(last)
+    counted_as(kept, last, counted_at_the_end(kept, last))
         && kept.active().or(kept.parked()).is_none()
         && of_kept.iter().all(|episode| of_last.contains(episode))
         && of_kept.first() == of_last.first()
@@ -114,12 +112,29 @@ fn is_closing_of(kept: &JobLedger, last: &JobLedger, lost: Option<MemberUuid>) -
         && kept.episode_count() == all(kept, of_kept.len())
 }
 
-/// All that a ledger says of the whole job and that its end leaves as it was.
-fn numbers(ledger: &JobLedger) -> impl PartialEq + use<'_> {
-    (
-        (ledger.recovery_attempt_count(), ledger.threshold(), ledger.last_counted()),
-        (ledger.dirty_since(), ledger.tracking()),
-    )
+/// Attempts of an episode that was planned until the loss that ended the job joined it.
+fn counted_at_the_end(kept: &JobLedger, last: &JobLedger) -> u64 {
+    let open = last.active().or(last.parked()).filter(|episode| !episode.counts());
+    let closed = kept.history().iter().last();
+    match (open, closed) {
+        (Some(open), Some(closed)) if closed.number == open.number && closed.counts() => {
+            open.generation
+        }
+        _ => 0,
+    }
+}
+
+/// What a ledger says of the whole job is left as it was, but for attempts that count late.
+fn counted_as(kept: &JobLedger, last: &JobLedger, late: u64) -> bool {
+    let count = kept.recovery_attempt_count();
+    let same =
+        kept.dirty_since() == last.dirty_since() && kept.last_counted() == last.last_counted();
+    let told_late = kept.last_counted() > last.last_counted()
+        && kept.dirty_since().is_some() == (count >= kept.threshold())
+        && last.dirty_since().is_none_or(|since| kept.dirty_since() == Some(since));
+    count == last.recovery_attempt_count() + late
+        && (kept.threshold(), kept.tracking()) == (last.threshold(), last.tracking())
+        && if late == 0 { same } else { told_late }
 }
 
 fn last_number(ledger: &JobLedger) -> EpisodeNumber {
