@@ -22,9 +22,8 @@ const JOBS: [u64; 3] = [100, 1_000, 10_000];
 /// Losses before those that are measured. The history of a job's ledger is full then, which is the dearest
 /// that tracking gets.
 const WARM_UP: u32 = 12;
-const ROUNDS: u32 = 40;
-/// A cluster that loses so many containers at once takes part in two rounds of eight, one
-/// in each direction.
+const ROUNDS: usize = 40;
+/// A cluster that loses so many containers at once takes part in every fourth round only.
 const LARGE: u64 = 10_000;
 /// What tracking may cost, compared with the same loss without it.
 const TRACKING: f64 = 1.3;
@@ -65,6 +64,10 @@ struct Place {
     cluster: RunningJobs,
     term: Box<dyn Term>,
     times: Vec<Duration>,
+    /// The engine's part of each.
+    step_times: Vec<Duration>,
+    /// What an affected job's record and ledger took in the store at the last loss.
+    bytes: [usize; 2],
 }
 
 impl Place {
@@ -81,31 +84,65 @@ impl Place {
         };
         let term = store.lead(me).await?;
         let (cluster, steps) = RunningJobs::new(jobs, affected.of(jobs), tracked);
-        let mut place = Self { jobs, affected, tracked, cluster, term, times: Vec::new() };
+        let (times, step_times, bytes) = (Vec::new(), Vec::new(), [0, 0]);
+        let mut place = Self { jobs, affected, tracked, cluster, term, times, step_times, bytes };
         place.term.commit(steps.iter().flat_map(ops_of).collect()).await?;
         for _ in 0..WARM_UP {
             place.lose().await?;
         }
+        place.times.clear();
+        place.step_times.clear();
         Ok(place)
     }
 
-    async fn lose(&mut self) -> Result<Duration> {
+    async fn lose(&mut self) -> Result<()> {
         let began = Instant::now();
         let lost = self.cluster.lose();
+        let stepped = began.elapsed();
         let ops: Vec<Op> = ops_of(&lost);
         // The coordinator keeps its ops as well, to try them again.
         self.term.commit(ops.clone()).await?;
-        let took = began.elapsed();
-        drop(ops);
+        self.times.push(began.elapsed());
+        self.step_times.push(stepped);
+        self.weigh(&ops)?;
         drop(self.cluster.recover(&lost));
-        Ok(took)
+        Ok(())
+    }
+
+    /// The first affected job stands for all: they are alike.
+    fn weigh(&mut self, ops: &[Op]) -> Result<()> {
+        let record = ops.iter().find_map(|op| match op {
+            Op::PutJob(record) => Some(serde_json::to_vec(record.as_ref())),
+            _ => None,
+        });
+        let ledger = ops.iter().find_map(|op| match op {
+            Op::PutLedger { ledger, .. } => Some(serde_json::to_vec(ledger.as_ref())),
+            _ => None,
+        });
+        let bytes = |json: Option<serde_json::Result<Vec<u8>>>| {
+            json.transpose().map(|json| json.map_or(0, |json| json.len()))
+        };
+        self.bytes = [bytes(record)?, bytes(ledger)?];
+        Ok(())
     }
 
     fn median_ms(&self) -> f64 {
-        let mut times = self.times.clone();
-        times.sort_unstable();
-        times[times.len() / 2].as_secs_f64() * 1e3
+        median_ms(&self.times)
     }
+}
+
+/// Another order in each round: who comes after a large commit finds caches and disk as that left them.
+fn order(round: usize, places: usize) -> impl Iterator<Item = usize> {
+    // Each has no divisor in common with the number of places, so every place has its turn.
+    const STRIDES: [usize; 6] = [1, 5, 7, 11, 13, 17];
+    let stride = STRIDES[round % STRIDES.len()];
+    (0..places).map(move |turn| (turn * stride + round) % places)
+}
+
+fn median_ms(times: &[Duration]) -> f64 {
+    let mut times = times.to_vec();
+    times.sort_unstable();
+    times[times.len() / 2].as_secs_f64() * 1e3
 }
 
 #[tokio::main]
@@ -122,14 +159,11 @@ async fn main() -> Result<()> {
         }
     }
     for round in 0..ROUNDS {
-        // Each goes first every other time: who comes after finds the caches as the other left them.
-        let turns = places.len();
-        for turn in 0..turns {
-            let place = &mut places[if round % 2 == 0 { turn } else { turns - 1 - turn }];
+        for turn in order(round, places.len()) {
+            let place = &mut places[turn];
             let is_large = place.affected.of(place.jobs) >= LARGE;
-            if !is_large || round % 8 < 2 {
-                let took = place.lose().await?;
-                place.times.push(took);
+            if !is_large || round % 4 == 0 {
+                place.lose().await?;
             }
         }
     }
@@ -152,6 +186,13 @@ fn tell(places: &[Place]) -> Result<()> {
         let bound = (affected == Affected::All).then_some(TRACKING);
         let compared = place.tracked.then_some(("the same with tracking off", without, bound));
         print(&figure, place.median_ms(), compared)?;
+        if affected == Affected::All {
+            // Where the time goes: to the engine, and to the store by what it has to write.
+            let step = median_ms(&place.step_times);
+            print(&format!("{figure}, the engine's step"), step, None)?;
+            let [record, ledger] = place.bytes;
+            writeln!(io::stdout(), "each job's record has {record} bytes, its ledger {ledger}")?;
+        }
     }
     let (few, many) = (JOBS[0], JOBS[2]);
     for tracked in [true, false] {
