@@ -4,7 +4,8 @@
 //! side sees the other's death as its closing. A task per container reads it, passes stops on, reaps the
 //! wrapper, and is the second rung of the ladder (05): where the wrapper is stopped or hangs, the agent
 //! kills what it should have ended, first all but the wrapper (which can then still prove the end),
-//! and a moment later the wrapper too.
+//! and a moment later the wrapper too. Where a wrapper was killed, its container is over for the agent
+//! only when nothing of it is to be found any more, and proved over only by what it was locked into.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -22,6 +23,7 @@ use tokio::net::UnixStream;
 use tokio::process::{Child, Command};
 use tokio::sync::mpsc;
 
+use crate::enclosure::Enclosure;
 use crate::folders::DataDir;
 use crate::process::{Belonging, Process};
 use crate::rung::{Rung, Step};
@@ -30,6 +32,10 @@ use crate::rung::{Rung, Step};
 const LONGEST_LINE_BYTES: usize = 1 << 20;
 /// How long a rung may be overslept when the machine was suspended, which stops timers but not leases.
 const LONGEST_SLEEP_MS: u64 = 1_000;
+/// How often what a killed wrapper left behind is killed again and looked for.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+/// Looks after which what is still there is stuck in the kernel, and somebody should know.
+const LOOKS_BEFORE_ALARM: u32 = 250;
 
 /// Where wrappers come from and where they live.
 #[derive(Debug)]
@@ -52,14 +58,16 @@ pub(crate) async fn run(
     let id = order.execution_resource_id;
     match spawn(&order, &setup) {
         Ok((child, socket)) => {
-            let rung = Rung::new(order.lease);
+            let rung = Rung::new(boottime_ms(), order.lease, order.validator_enabled);
             let watch = Watch {
                 id,
+                setup,
                 child,
                 socket,
                 open: true,
                 unread: Vec::new(),
                 program: None,
+                enclosure: Arc::default(),
                 rung,
                 ended: false,
                 observed,
@@ -94,6 +102,7 @@ fn spawn(order: &LaunchOrder, setup: &Setup) -> io::Result<(Child, UnixStream)> 
         .args(command(&order.command, executable))
         .env_clear()
         .envs(environment(std::env::vars_os(), &order.environment))
+        .env("STEADFAST_VALIDATOR", order.validator.as_str())
         .current_dir(data.work(id))
         .stdin(Stdio::from(OwnedFd::from(theirs)))
         .stdout(Stdio::null())
@@ -135,6 +144,7 @@ fn is_bare(program: &OsStr) -> bool {
 
 struct Watch {
     id: ExecutionId,
+    setup: Arc<Setup>,
     child: Child,
     socket: UnixStream,
     /// The wrapper has not closed its end.
@@ -142,6 +152,7 @@ struct Watch {
     /// The beginning of a line whose end has not come.
     unread: Vec<u8>,
     program: Option<Process>,
+    enclosure: Arc<Enclosure>,
     rung: Rung,
     /// `Ended` was observed.
     ended: bool,
@@ -171,11 +182,37 @@ impl Watch {
         }
         self.read_directly();
         if !self.ended {
-            // A wrapper that was killed proves nothing. What it left behind is ended, and the lease runs out.
-            let hit = self.kill(None).await;
-            tracing::warn!(id = %self.id, hit, "the wrapper ended without a word");
-            self.observe(ContainerEvent::Ended { outcome: None, proof: None });
+            tracing::warn!(id = %self.id, "the wrapper ended without a word");
+            let proof = self.end_what_is_left().await;
+            self.observe(ContainerEvent::Ended { outcome: None, proof });
         }
+    }
+
+    /// Ends what a killed wrapper left behind, and waits as long as any of it is there, whatever the
+    /// lease says (03). Without an enclosure a look finds nobody where somebody hides; that is no proof,
+    /// and the lease runs out.
+    async fn end_what_is_left(&self) -> Option<Proof> {
+        for look in 1_u32.. {
+            self.kill(None).await;
+            if let Some(proof) = self.enclosure.proof() {
+                self.enclosure.remove();
+                return Some(proof);
+            }
+            if !self.enclosure.is_there() && !self.lives().await {
+                return None;
+            }
+            if look == LOOKS_BEFORE_ALARM {
+                tracing::error!(id = %self.id, "killed, and still there: stuck in the kernel");
+            }
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+        None
+    }
+
+    async fn lives(&self) -> bool {
+        let belonging = Belonging { id: self.id, program: self.program, spare: None };
+        // A look that cannot be taken has found nobody.
+        tokio::task::spawn_blocking(move || belonging.lives()).await.unwrap_or_default()
     }
 
     /// Looks whether the agent has to act, after hearing everything that the wrapper has said: an agent
@@ -201,7 +238,13 @@ impl Watch {
 
     async fn kill(&self, spare: Option<u32>) -> usize {
         let belonging = Belonging { id: self.id, program: self.program, spare };
-        tokio::task::spawn_blocking(move || belonging.kill()).await.unwrap_or_default()
+        let enclosure = Arc::clone(&self.enclosure);
+        let kill = move || {
+            // The wrapper is outside.
+            enclosure.kill();
+            belonging.kill()
+        };
+        tokio::task::spawn_blocking(kill).await.unwrap_or_default()
     }
 
     fn tell(&mut self, order: &AgentMessage) {
@@ -258,6 +301,13 @@ impl Watch {
             WrapperMessage::Started { pid, wrapper_pid } => {
                 self.program = Process::of_container(pid, self.id, self.child.id());
                 self.observe(ContainerEvent::Started { pid, wrapper_pid });
+            }
+            WrapperMessage::Enclosed { cgroup, init_pid } => {
+                let enclosure = Enclosure::told(self.id, cgroup, init_pid);
+                if let Some(cgroup) = enclosure.cgroup() {
+                    self.setup.data.remember_cgroup(self.id, cgroup);
+                }
+                self.enclosure = Arc::new(enclosure);
             }
             WrapperMessage::Lease { until_ms } => self.rung.extended(until_ms),
             WrapperMessage::Ended { outcome, proof } => {

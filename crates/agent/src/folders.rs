@@ -3,6 +3,7 @@
 //! ```text
 //! DATA/agent.lock              held with flock while the agent lives; holds its pid
 //! DATA/containers/ID/          the wrapper's logs
+//! DATA/containers/ID/cgroup    a link to the container's cgroup, where it has one
 //! DATA/containers/ID/work/     the program's current directory; goes when the end is acknowledged
 //! ```
 //! A container's folder is also the durable memory that its id has been started here: one that exists
@@ -61,6 +62,18 @@ impl DataDir {
         fs::create_dir(self.work(id))
     }
 
+    /// Leaves a link to a container's cgroup: for people, and for whoever comes after a wrapper and an
+    /// agent that were killed together and could not remove it.
+    pub fn remember_cgroup(&self, id: ExecutionId, cgroup: &Path) {
+        if let Err(error) = std::os::unix::fs::symlink(cgroup, self.cgroup_link(id)) {
+            tracing::debug!(%id, %error, "no link to the cgroup");
+        }
+    }
+
+    fn cgroup_link(&self, id: ExecutionId) -> PathBuf {
+        self.logs(id).join("cgroup")
+    }
+
     /// Removes the working directory of a container that ended.
     pub fn clear(&self, id: ExecutionId) -> io::Result<()> {
         match fs::remove_dir_all(self.work(id)) {
@@ -82,6 +95,10 @@ impl DataDir {
         let surplus = ended.len().saturating_sub(KEPT);
         for (_, id) in &ended[..surplus] {
             if !(Belonging { id: *id, program: None, spare: None }).lives() {
+                if let Ok(cgroup) = fs::read_link(self.cgroup_link(*id)) {
+                    // As a rule its wrapper has. One that is not empty stays.
+                    let _ = fs::remove_dir(cgroup);
+                }
                 fs::remove_dir_all(self.logs(*id))?;
             }
         }
@@ -149,6 +166,21 @@ mod tests {
         assert!(data.logs(id(1)).exists() && !data.work(id(1)).exists());
         let again = data.create(id(1)).unwrap_err();
         assert_eq!(again.kind(), io::ErrorKind::AlreadyExists);
+    }
+
+    #[test]
+    fn a_cgroup_that_nobody_removed_goes_with_its_folder() {
+        let root = tempfile::tempdir().unwrap();
+        let data = DataDir::open(root.path()).unwrap();
+        let cgroup = root.path().join("cgroup");
+        fs::create_dir(&cgroup).unwrap();
+        for seq in 0..=KEPT as u64 {
+            data.create(id(seq)).unwrap();
+        }
+        data.remember_cgroup(id(0), &cgroup);
+        File::open(data.logs(id(0))).unwrap().set_modified(SystemTime::UNIX_EPOCH).unwrap();
+        data.prune(&BTreeSet::new()).unwrap();
+        assert!(!data.logs(id(0)).exists() && !cgroup.exists());
     }
 
     #[test]

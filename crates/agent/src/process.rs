@@ -94,7 +94,7 @@ fn pids() -> impl Iterator<Item = u32> {
 }
 
 /// Whether the process was started with this execution id in its environment.
-fn carries(pid: u32, id: ExecutionId) -> bool {
+pub(crate) fn carries(pid: u32, id: ExecutionId) -> bool {
     let wanted = format!("EXECUTION_RESOURCE_ID={id}");
     fs::read(format!("/proc/{pid}/environ"))
         .is_ok_and(|environment| environment.split(|b| *b == 0).any(|it| it == wanted.as_bytes()))

@@ -3,8 +3,8 @@
 //!
 //! ```text
 //! wrapper                                   agent
-//!   │ ── Started, after the first "yes" ─────▶ │
-//!   │ ── Lease, at each extension ───────────▶ │   what the agent's own deadline follows (03)
+//!   │ ── Lease, at each "yes" ───────────────▶ │   what the agent's own deadline follows (03)
+//!   │ ── Enclosed, Started ──────────────────▶ │   after the first "yes"
 //!   │ ◀──────────────────────────────── Stop ─ │
 //!   │ ── Ended, with the proof ──────────────▶ │
 //!   │ ◀───────────────────────────── EndSeen ─ │   only now the wrapper goes
@@ -27,6 +27,18 @@ pub enum WrapperMessage {
         pid: u32,
         /// The wrapper's pid.
         wrapper_pid: u32,
+    },
+    /// What the program is locked into; said before [`WrapperMessage::Started`], and only if there is
+    /// something. When the wrapper was killed, an agent that finds it empty has the proof (03).
+    #[serde(rename_all = "camelCase")]
+    Enclosed {
+        /// The folder of a cgroup (v2) that holds the program and whatever it started.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cgroup: Option<String>,
+        /// The first process of the program's pid namespace, in the host's numbering: when it has
+        /// ended, nothing of the namespace is left.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        init_pid: Option<u32>,
     },
     /// A "yes" extended the lease.
     Lease {
@@ -74,6 +86,10 @@ mod tests {
         assert_eq!(json(&started), r#"{"type":"started","pid":11,"wrapperPid":10}"#);
         let lease = WrapperMessage::Lease { until_ms: 99_000 };
         assert_eq!(json(&lease), r#"{"type":"lease","until":99000}"#);
+        let enclosed = WrapperMessage::Enclosed { cgroup: Some("/c".into()), init_pid: Some(12) };
+        assert_eq!(json(&enclosed), r#"{"type":"enclosed","cgroup":"/c","initPid":12}"#);
+        let enclosed = WrapperMessage::Enclosed { cgroup: None, init_pid: Some(12) };
+        assert_eq!(json(&enclosed), r#"{"type":"enclosed","initPid":12}"#);
         let ended = WrapperMessage::Ended {
             outcome: Outcome::Exited { code: 0 },
             proof: Proof::NoChildLeft,

@@ -7,13 +7,14 @@ use serde_json::{Value, json};
 use steadfast_api as api;
 use steadfast_engine::MemberView;
 use steadfast_engine::records::{
-    ContainerRecord, JobRecord, MemberRecord, PipelineRecord, RestoreCounts, TaskGroupRecord,
+    ContainerRecord, JobRecord, MemberRecord, OperatorRequest, PipelineRecord, RestoreCounts,
+    TaskGroupRecord,
 };
 use steadfast_ledger::{
     Attempt, AttemptOutcome, Episode, EpisodeStatus, Evaluation, Incident, JobLedger, Marks,
 };
 use steadfast_model::{
-    EpisodeNumber, ExecutionId, JobId, JobSpec, LeaseTerms, PipelineSpec, PipelineStatus,
+    Cause, EpisodeNumber, ExecutionId, JobId, JobSpec, LeaseTerms, PipelineSpec, PipelineStatus,
     RetryPolicy, Timestamp,
 };
 use steadfast_store::HistorySummary;
@@ -285,6 +286,19 @@ pub(crate) fn member_info(view: &MemberView) -> api::MemberInfo {
     }
 }
 
+pub(crate) fn planned_leave(request: OperatorRequest) -> api::PlannedLeave {
+    let OperatorRequest { id, member, actor, reason, registered, expires, drain } = request;
+    api::PlannedLeave {
+        member_uuid: member,
+        request_id: id,
+        actor,
+        reason,
+        registered: registered.into(),
+        expires: expires.into(),
+        draining: drain,
+    }
+}
+
 pub(crate) fn recovery_episodes(job: JobId, ledger: &JobLedger) -> api::RecoveryEpisodes {
     let episodes = ledger.history().iter().chain(ledger.active()).chain(ledger.parked());
     api::RecoveryEpisodes {
@@ -332,7 +346,7 @@ fn attempt_info(job: JobId, attempt: &Attempt) -> api::AttemptInfo {
             AttemptOutcome::Recovered => api::AttemptOutcome::Recovered,
             AttemptOutcome::Failed => api::AttemptOutcome::Failed,
         },
-        cause: cause.clone(),
+        cause: cause.as_ref().map(Cause::to_string),
     }
 }
 

@@ -7,6 +7,7 @@ use steadfast_model::{
     PipelineStatus, Proof, TaskGroupId, TaskGroupStatus, Timestamp,
 };
 
+use crate::causes::{FirstCause, NOBODY_SAW};
 use crate::draft::Draft;
 use crate::engine::{Engine, Job};
 use crate::input::Reporter;
@@ -178,7 +179,7 @@ impl Engine {
                 if container.answer == Answer::Live {
                     self.note_end_of_live(execution, container, outcome, proof, d);
                 } else {
-                    self.note_end_of_revoked(execution, container, proof, d);
+                    self.note_end_of_revoked(execution, container, outcome, proof, d);
                 }
             }
         }
@@ -249,19 +250,30 @@ impl Engine {
                 Some(Outcome::Ended { .. }) => FailureKind::Ladder,
                 _ => FailureKind::Program,
             };
-            let cause = format!("task group {}: {}", at.group, describe(outcome.as_ref()));
-            self.fail_pipeline(at.job, at.pipeline, kind, &cause, d);
+            let first = match (&outcome, proof) {
+                (None, None) => FirstCause::pending(kind, execution),
+                _ => {
+                    let seen = describe(outcome.as_ref());
+                    FirstCause::seen(kind, format!("task group {}: {seen}", at.group))
+                }
+            };
+            self.fail_pipeline(at.job, at.pipeline, &first, d);
         }
     }
 
-    /// A report for a container that is no longer valid proves its end and nothing else.
+    /// A report for a container that is no longer valid proves its end, and may settle a cause; it does
+    /// nothing else.
     fn note_end_of_revoked(
         &mut self,
         execution: ExecutionId,
         at: Container,
+        outcome: Option<Outcome>,
         proof: Option<Proof>,
         d: &mut Draft,
     ) {
+        if outcome.is_some() {
+            self.settle_cause(execution, at, &describe(outcome.as_ref()), d);
+        }
         if proof.is_some() {
             self.remove_leftover(execution, at, d);
             d.job(at.job);
@@ -282,6 +294,8 @@ impl Engine {
     }
 
     pub(crate) fn remove_leftover(&mut self, execution: ExecutionId, at: Container, d: &mut Draft) {
+        // Nothing more will be told of it.
+        self.settle_cause(execution, at, NOBODY_SAW, d);
         if let Some(job) = self.jobs.get_mut(&at.job)
             && let Some(group) = job.pipeline(at.pipeline).and_then(|p| p.group(at.group))
         {
@@ -378,7 +392,7 @@ impl Engine {
 /// An end in words.
 fn describe(outcome: Option<&Outcome>) -> String {
     match outcome {
-        None => "the container ended and nobody saw how".to_owned(),
+        None => NOBODY_SAW.to_owned(),
         Some(Outcome::Exited { code }) => format!("the program exited with code {code}"),
         Some(Outcome::Signaled { signal }) => format!("signal {signal} ended the program"),
         Some(Outcome::Ended { why, killed }) => {

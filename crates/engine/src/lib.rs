@@ -11,6 +11,7 @@
 
 mod agents;
 mod catch_up;
+mod causes;
 mod containers;
 mod draft;
 mod engine;

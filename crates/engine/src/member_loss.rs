@@ -13,6 +13,7 @@ use steadfast_model::{
     TaskGroupId, TaskGroupStatus, Timestamp,
 };
 
+use crate::causes::FirstCause;
 use crate::containers::Answer;
 use crate::draft::Draft;
 use crate::engine::{Engine, Job};
@@ -127,6 +128,7 @@ impl Engine {
             LeaveClassification::PlannedVerified => (FailureKind::Planned, "leaves as planned"),
         };
         let cause = format!("member {} {how}: {}", event.member, event.evidence);
+        let first = FirstCause::seen(kind, cause.clone());
         for (pipeline_id, groups) in &stake.present {
             let Some(pipeline) = self.jobs.get_mut(&id).and_then(|job| job.pipeline(*pipeline_id))
             else {
@@ -144,7 +146,7 @@ impl Engine {
                     group.last_error = Some(cause.clone());
                 }
             }
-            self.fail_pipeline(id, *pipeline_id, kind, &cause, d);
+            self.fail_pipeline(id, *pipeline_id, &first, d);
         }
         for pipeline in &stake.waiting {
             self.advance(id, *pipeline, d);

@@ -10,6 +10,7 @@ use steadfast_model::{
     TaskGroupStatus,
 };
 
+use crate::causes::FirstCause;
 use crate::containers::{Answer, Container, Obstacle};
 use crate::draft::Draft;
 use crate::engine::Engine;
@@ -26,15 +27,14 @@ impl Engine {
         &mut self,
         job_id: JobId,
         pipeline_id: PipelineId,
-        kind: FailureKind,
-        cause: &str,
+        first: &FirstCause,
         d: &mut Draft,
     ) {
         self.catch_up(job_id, d);
         let Some(job) = self.jobs.get_mut(&job_id) else { return };
         let retry = job.record.spec.retry.clone();
         if let Some(ledger) = job.ledger.kept_mut() {
-            ledger.attempt_failed(pipeline_id, cause);
+            ledger.attempt_failed(pipeline_id, &first.cause);
         }
         let Some(pipeline) = job.pipeline(pipeline_id) else { return };
         if !matches!(pipeline.status, PipelineStatus::Deploying | PipelineStatus::Running) {
@@ -42,9 +42,16 @@ impl Engine {
         }
         d.job(job_id);
         let attempt = pipeline.attempt;
-        pipeline.note_failure(Failure { attempt, at: d.now, kind, cause: cause.to_owned() });
+        pipeline.note_failure(Failure {
+            attempt,
+            at: d.now,
+            kind: first.kind,
+            cause: first.cause.clone(),
+            recovery: pipeline.recovery,
+            waits_for: first.waits_for,
+        });
         pipeline.enter(PipelineStatus::Failing);
-        let counted = match kind {
+        let counted = match first.kind {
             FailureKind::Program | FailureKind::Ladder => true,
             FailureKind::MemberLoss => retry.count_member_loss,
             FailureKind::Planned => false,
@@ -52,19 +59,19 @@ impl Engine {
         if counted && pipeline.budget_used >= retry.times {
             let limit = retry.times;
             let error =
-                format!("pipeline {pipeline_id}: {cause} (job.retry.times = {limit} is used up)");
+                format!("pipeline {pipeline_id}: {first} (job.retry.times = {limit} is used up)");
             self.fail_job(job_id, pipeline_id, error, d);
             return;
         }
         pipeline.budget_used += u32::from(counted);
         pipeline.restores += 1;
         pipeline.fenced = None;
-        pipeline.not_before = match kind {
+        pipeline.not_before = match first.kind {
             FailureKind::MemberLoss | FailureKind::Planned => None,
             _ => Some(d.now + retry.interval_seconds * 1_000),
         };
         let counts = &mut job.record.counts;
-        match kind {
+        match first.kind {
             FailureKind::MemberLoss => counts.member_loss += 1,
             FailureKind::Program => counts.program += 1,
             FailureKind::Ladder => counts.ladder += 1,

@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use steadfast_ledger::{Evaluation, JobLedger, Loss};
 use steadfast_model::{
-    AttemptId, ExecutionId, FencingToken, InvalidReason, JobId, JobStatus, LeaveClassification,
-    LedgerRevision, LossCause, MemberEventSeq, MemberUuid, PipelineId, PipelineStatus, RequestId,
-    TaskGroupId, TaskGroupStatus, Timestamp,
+    AttemptId, Cause, ExecutionId, FencingToken, InvalidReason, JobId, JobStatus,
+    LeaveClassification, LedgerRevision, LossCause, MemberEventSeq, MemberUuid, PipelineId,
+    PipelineStatus, RequestId, TaskGroupId, TaskGroupStatus, Timestamp,
 };
 
 pub use crate::submitted::SubmittedSpec;
@@ -106,8 +106,14 @@ pub struct Failure {
     pub at: Timestamp,
     /// What kind.
     pub kind: FailureKind,
-    /// What was seen.
-    pub cause: String,
+    /// What was seen; the first cause.
+    pub cause: Cause,
+    /// The recovery attempt that it was, if it was one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recovery: Option<AttemptId>,
+    /// The container whose report is to settle a cause that is pending.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waits_for: Option<ExecutionId>,
 }
 
 /// Failures by who is to blame.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use steadfast_model::{
-    AttemptId, EpisodeNumber, LeaveClassification, LossCause, MemberEventSeq, MemberUuid,
+    AttemptId, Cause, EpisodeNumber, LeaveClassification, LossCause, MemberEventSeq, MemberUuid,
     PipelineId, TaskGroupId, Timestamp,
 };
 
@@ -123,7 +123,7 @@ pub struct Attempt {
     /// What became of it.
     pub outcome: AttemptOutcome,
     /// Why it failed; the first cause wins.
-    pub cause: Option<String>,
+    pub cause: Option<Cause>,
 }
 
 /// The moments of an episode, from which its latencies follow.
@@ -286,4 +286,12 @@ pub(crate) fn bounded(text: &str) -> String {
         end -= 1;
     }
     text[..end].replace(char::is_control, " ")
+}
+
+/// A cause whose text has the stated size.
+pub(crate) fn bounded_cause(cause: &Cause) -> Cause {
+    match cause {
+        Cause::Pending => Cause::Pending,
+        Cause::Seen(text) => Cause::Seen(bounded(text)),
+    }
 }

@@ -7,6 +7,8 @@ use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
 
+use steadfast_model::EpisodeNumber;
+
 use crate::Episode;
 
 /// Closed episodes within a bound.
@@ -42,6 +44,12 @@ impl EpisodeHistory {
     /// The kept episodes, oldest first.
     pub fn iter(&self) -> impl Iterator<Item = &Episode> {
         self.first.as_deref().into_iter().chain(&self.newest)
+    }
+
+    /// A kept episode.
+    pub(crate) fn episode_mut(&mut self, number: EpisodeNumber) -> Option<&mut Episode> {
+        let mut kept = self.first.as_deref_mut().into_iter().chain(&mut self.newest);
+        kept.find(|episode| episode.number == number)
     }
 
     /// How many are no longer kept.

@@ -2,11 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 use steadfast_model::{
-    AttemptId, EpisodeNumber, LeaveClassification, LedgerRevision, MemberEventSeq, MemberUuid,
-    PipelineId, TaskGroupId, Timestamp,
+    AttemptId, Cause, EpisodeNumber, LeaveClassification, LedgerRevision, MemberEventSeq,
+    MemberUuid, PipelineId, TaskGroupId, Timestamp,
 };
 
-use crate::episode::{AttemptOutcome, Episode, EpisodeStatus, Incident, Loss, bounded};
+use crate::episode::{
+    AttemptOutcome, Episode, EpisodeStatus, Incident, Loss, bounded, bounded_cause,
+};
 use crate::history::EpisodeHistory;
 
 /// Whether the counts are known to be exact.
@@ -266,7 +268,7 @@ impl JobLedger {
 
     /// Notes why the newest attempt of a pipeline failed before the pipeline had recovered. The first
     /// cause wins.
-    pub fn attempt_failed(&mut self, pipeline: PipelineId, cause: &str) {
+    pub fn attempt_failed(&mut self, pipeline: PipelineId, cause: &Cause) {
         let Some(episode) = self.open.as_mut() else { return };
         if episode.context(pipeline).is_none() {
             return;
@@ -276,7 +278,24 @@ impl JobLedger {
             attempt.filter(|a| a.confirmed.is_some() && a.outcome == AttemptOutcome::Pending)
         {
             attempt.outcome = AttemptOutcome::Failed;
-            attempt.cause = Some(bounded(cause));
+            attempt.cause = Some(bounded_cause(cause));
+            self.touch();
+        }
+    }
+
+    /// Settles the cause of a failed attempt that was pending, also in an episode that has ended. A cause
+    /// that is known stays.
+    pub fn settle_cause(&mut self, id: AttemptId, cause: &Cause) {
+        let open = self.open.as_mut().filter(|episode| episode.number == id.episode);
+        let episode = match open {
+            Some(episode) => Some(episode),
+            None => self.history.episode_mut(id.episode),
+        };
+        let attempts = episode.into_iter().flat_map(|episode| &mut episode.attempts);
+        let pending = Some(Cause::Pending);
+        let attempt = attempts.into_iter().find(|known| known.id == id && known.cause == pending);
+        if let Some(attempt) = attempt {
+            attempt.cause = Some(bounded_cause(cause));
             self.touch();
         }
     }

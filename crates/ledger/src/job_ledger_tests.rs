@@ -8,6 +8,10 @@ use steadfast_model::LossCause;
 
 use super::*;
 
+fn seen(text: &str) -> Cause {
+    Cause::Seen(text.to_owned())
+}
+
 const WATERMARK: u64 = 7;
 /// `engine.dirty-task.pending-incident-ttl`, ten minutes.
 const TTL_MS: u64 = 600_000;
@@ -370,17 +374,32 @@ fn a_recovered_pipeline_that_is_affected_again_goes_on_with_its_next_sequence() 
 fn of_an_attempts_failures_the_first_cause_is_kept() {
     let mut ledger = recovering(9, &[1]);
     assert_eq!(deploy(&mut ledger, 1, at(5)), counted(1));
-    ledger.attempt_failed(pipeline(1), "exit code 73");
-    assert_unchanged(&mut ledger, |ledger| ledger.attempt_failed(pipeline(1), "signal 15"));
+    ledger.attempt_failed(pipeline(1), &seen("exit code 73"));
+    assert_unchanged(&mut ledger, |ledger| ledger.attempt_failed(pipeline(1), &seen("signal 15")));
     let kept = &ledger.active().unwrap().attempts[0];
     assert_eq!(kept.outcome, AttemptOutcome::Failed);
-    assert_eq!(kept.cause.as_deref(), Some("exit code 73"));
+    assert_eq!(kept.cause, Some(seen("exit code 73")));
+}
+
+#[test]
+fn a_pending_cause_settles_once_also_when_its_episode_has_ended() {
+    let mut ledger = recovering(9, &[1]);
+    assert_eq!(deploy(&mut ledger, 1, at(5)), counted(1));
+    ledger.attempt_failed(pipeline(1), &Cause::Pending);
+    // What the others of the attempt report are symptoms.
+    assert_unchanged(&mut ledger, |ledger| ledger.attempt_failed(pipeline(1), &seen("signal 15")));
+    assert_unchanged(&mut ledger, |ledger| ledger.settle_cause(attempt(1, 1, 2), &seen("other")));
+    let _ = ledger.abort("no restore is left", at(6));
+    ledger.settle_cause(attempt(1, 1, 1), &seen("exit code 73"));
+    assert_unchanged(&mut ledger, |ledger| ledger.settle_cause(attempt(1, 1, 1), &seen("later")));
+    let kept = ledger.history().iter().next().unwrap();
+    assert_eq!(kept.attempts[0].cause, Some(seen("exit code 73")));
 }
 
 #[test]
 fn a_failure_needs_a_deployed_attempt_that_is_still_open() {
     let mut ledger = recovering(9, &[1, 2]);
-    let fail = |ledger: &mut JobLedger| ledger.attempt_failed(pipeline(1), "exit code 1");
+    let fail = |ledger: &mut JobLedger| ledger.attempt_failed(pipeline(1), &seen("exit code 1"));
     assert_unchanged(&mut ledger, fail);
     assert!(ledger.prepare(pipeline(1)).is_some());
     assert_unchanged(&mut ledger, fail);

@@ -25,8 +25,8 @@ use steadfast_ledger::{
     evaluate,
 };
 use steadfast_model::{
-    AttemptId, EpisodeNumber, EvaluationStatus, LeaveClassification, LossCause, MemberEventSeq,
-    MemberUuid, PipelineId, TaskGroupId, Timestamp,
+    AttemptId, Cause, EpisodeNumber, EvaluationStatus, LeaveClassification, LossCause,
+    MemberEventSeq, MemberUuid, PipelineId, TaskGroupId, Timestamp,
 };
 
 const PIPELINES: u32 = 3;
@@ -352,7 +352,10 @@ impl Run {
                 prepare_seq: *prepare_seq,
             })?,
             Verb::Fail(pipeline) => {
-                self.ledger.attempt_failed(PipelineId::new(*pipeline), "exit code 1");
+                self.ledger.attempt_failed(
+                    PipelineId::new(*pipeline),
+                    &Cause::Seen("exit code 1".to_owned()),
+                );
             }
             Verb::Recover(pipeline) => {
                 let pipeline = PipelineId::new(*pipeline);

@@ -6,7 +6,7 @@
 
 use steadfast_ledger::{Aborted, Confirmed, JobLedger, Loss, MemberLost, max_stored_bytes};
 use steadfast_model::{
-    EpisodeNumber, LeaveClassification, LossCause, MemberEventSeq, PipelineId, TaskGroupId,
+    Cause, EpisodeNumber, LeaveClassification, LossCause, MemberEventSeq, PipelineId, TaskGroupId,
     Timestamp,
 };
 
@@ -48,7 +48,7 @@ fn stormy_episode(ledger: &mut JobLedger, event: &mut u64, affected: &[PipelineI
     for _ in 0..40 {
         let id = ledger.prepare(affected[0]).unwrap();
         assert_eq!(ledger.confirm(id, LATE, LATE), Confirmed::SameGeneration);
-        ledger.attempt_failed(affected[0], text);
+        ledger.attempt_failed(affected[0], &Cause::Seen(text.to_owned()));
     }
 }
 

@@ -1,5 +1,7 @@
 //! What is said about a container: verdicts while it lives, reports when it starts and ends.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use crate::status::words;
@@ -107,8 +109,32 @@ words! {
     Proof {
         /// Its wrapper, a subreaper that lived throughout, has no child left (`ECHILD`).
         NoChildLeft = "NO_CHILD_LEFT",
+        /// The cgroup that held all of it is empty.
+        CgroupEmpty = "CGROUP_EMPTY",
+        /// Its pid namespace's first process has ended, which the kernel lets happen last.
+        NamespaceEnded = "NAMESPACE_ENDED",
         /// Its program was never started.
         NeverStarted = "NEVER_STARTED",
+    }
+}
+
+/// Why an attempt failed, as far as it is known. The first cause wins over what it led to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Cause {
+    /// It failed, and nobody has told yet how. Settles once.
+    #[serde(rename = "PENDING")]
+    Pending,
+    /// What was seen.
+    #[serde(untagged)]
+    Seen(String),
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Pending => f.write_str("PENDING"),
+            Self::Seen(text) => f.write_str(text),
+        }
     }
 }
 

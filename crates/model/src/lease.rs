@@ -36,6 +36,12 @@ impl LeaseTerms {
         self.lease_ms.saturating_sub(self.margin_ms())
     }
 
+    /// `L − 2 % of L`: the agent kills what its wrapper has not. It lies 100 ms behind the wrapper's own
+    /// deadline, and before every replacement also where each of the two clocks is wrong by 2 %.
+    pub const fn second_rung_after_ms(self) -> u64 {
+        self.lease_ms - self.lease_ms / 50
+    }
+
     /// `L + m`: the coordinator may start a replacement this long after its last answer.
     pub const fn replace_after_ms(self) -> u64 {
         self.lease_ms + self.margin_ms()
@@ -58,6 +64,7 @@ mod tests {
         assert_eq!(terms.margin_ms(), 400);
         assert_eq!(terms.stop_after_ms(), 9_600);
         assert_eq!(terms.kill_after_ms(), 14_600);
+        assert_eq!(terms.second_rung_after_ms(), 14_700);
         assert_eq!(terms.replace_after_ms(), 15_400);
         assert!(terms.holds_three_polls());
     }

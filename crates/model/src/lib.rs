@@ -12,7 +12,7 @@ mod time;
 
 pub mod jobfile;
 
-pub use container::{ContainerEvent, InvalidReason, Outcome, Proof, StopCause, Verdict};
+pub use container::{Cause, ContainerEvent, InvalidReason, Outcome, Proof, StopCause, Verdict};
 pub use ids::{
     AttemptId, EpisodeNumber, Epoch, ExecutionId, FencingToken, JobId, LedgerRevision,
     MemberEventSeq, MemberUuid, ParseIdError, PipelineId, RequestId, TaskGroupId, TermNonce,

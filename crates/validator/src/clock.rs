@@ -2,7 +2,7 @@
 //! ran out in a suspended machine is over when the machine wakes.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use rustix::io::Errno;
@@ -57,6 +57,13 @@ pub(crate) fn now() -> BootTime {
 /// a machine that wakes from a suspend finds it expired at once, which no condition variable does.
 #[derive(Clone, Debug)]
 pub(crate) struct Alarm(Arc<OwnedFd>);
+
+/// Readable once it has rung.
+impl AsFd for Alarm {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
 
 impl Alarm {
     /// An alarm that is not set.

@@ -64,6 +64,9 @@ impl Http {
                 .query("pid", started.pid.to_string())
                 .query("wrapperPid", started.wrapper_pid.to_string());
         }
+        if let Some(steps) = question.progress {
+            request = request.query("progress", steps.to_string());
+        }
         let timeout = Duration::from_millis(question.timeout_ms);
         let mut answer = request.config().timeout_global(Some(timeout)).build().call()?;
         let status = answer.status().as_u16();

@@ -17,14 +17,20 @@
 //! runtime's stalled worker must not be able to hold up a deadline. Both ways stand on the same two
 //! values without I/O, `lease` and `poll`.
 //!
+//! The contract between a container and its coordinator, for programs in other languages, is in
+//! `docs/http-api.md`; `examples/validator.py` and `examples/validator.sh` keep it in some fifty lines each.
+//!
 //! # A complete program
+//!
+//! The three lines are those of `main` that name a `watch`. Everything else is what the program has in
+//! any case.
 //!
 //! ```no_run
 //! use std::process::ExitCode;
 //! use std::sync::Arc;
 //! use std::sync::atomic::{AtomicBool, Ordering};
 //!
-//! use steadfast_validator::{Killable, Validator};
+//! use steadfast_validator::{FencingToken, Killable, Progress, Validator};
 //!
 //! #[derive(Default)]
 //! struct RunLoop {
@@ -32,10 +38,12 @@
 //! }
 //!
 //! impl RunLoop {
-//!     fn run(&self) {
+//!     fn run(&self, token: Option<FencingToken>, progress: &Progress) {
 //!         while !self.stopping.load(Ordering::SeqCst) {
-//!             // Take the next message and process it.
-//! #           std::thread::yield_now();
+//!             // Take the next message and process it. Hand `token` to whatever the program writes to,
+//!             // so that it can refuse an older copy.
+//! #           let _ = token;
+//!             progress.step();
 //!         }
 //!         // Flush, commit, close: the grace is for this.
 //!     }
@@ -53,13 +61,15 @@
 //!         Ok(watch) => watch,
 //!         Err(error) => return Ok(error.exit_code().into()),
 //!     };
-//!     run_loop.run();
+//!     run_loop.run(watch.fencing_token(), &watch.progress());
 //!     Ok(watch.finish().into())
 //! }
 //! ```
 //!
 //! The outcome is set before `shutdown` is called, so a loop that ends at once cannot exit with 0. A loop
-//! that does not end within its grace is ended with the process, exit code 72.
+//! that does not end within its grace is ended with the process, exit code 72. Under an agent there is a
+//! wrapper around it all the same, as the last rung; a task says so with `validator = "library"`, and then
+//! the wrapper does not send the SIGTERM that would cut `shutdown` short.
 
 mod clock;
 mod deadline;
@@ -71,5 +81,7 @@ mod watch;
 
 pub mod wrapper;
 
+pub use steadfast_model::{ExecutionId, FencingToken, InvalidReason, LeaseTerms, ValidatorKind};
+
 pub use settings::{Settings, SettingsError};
-pub use watch::{Killable, Outcome, Validator, Watch, WatchError};
+pub use watch::{Killable, Outcome, Progress, Validator, Watch, WatchError};

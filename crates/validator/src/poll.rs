@@ -3,6 +3,16 @@
 //!
 //! One question is in flight at a time. What does not count as a verdict is *unknown*: the next known
 //! coordinator is asked at once, each one once; then there is a pause. Only a real "no" ends anything.
+//!
+//! # What a question says
+//!
+//! `GET /isContainerValid?execution_resource_id=ID&nonce=N`, and once the program runs
+//! `&state=started&pid=P&wrapperPid=W` (from a wrapper) and `&progress=S`. `S` counts the steps that the
+//! program has reported since it started: the bytes that it wrote to `STEADFAST_PROGRESS_FD`, or its
+//! calls of [`Progress::step`](crate::Progress::step). It never falls within one execution id. Where a
+//! wrapper and the library ask for one container each sends its own count, so that the greatest is the
+//! container's; a program that reports nothing has 0 for ever. What follows from a count that stands
+//! still (`STALLED`, after `task.progress.timeout.ms`) is the coordinator's business; it ends nobody.
 
 use steadfast_api::ValidityAnswer;
 use steadfast_model::{Epoch, FencingToken, InvalidReason, LeaseTerms, Verdict};
@@ -32,6 +42,8 @@ pub(crate) struct Question {
     pub(crate) timeout_ms: u64,
     /// What runs, once it runs.
     pub(crate) started: Option<Started>,
+    /// Steps that the program has reported, once it runs.
+    pub(crate) progress: Option<u64>,
 }
 
 /// The part of a question that says that the program runs.
@@ -91,6 +103,7 @@ pub(crate) struct Poll {
     again_at_once: bool,
     alone: bool,
     started: Option<Started>,
+    progress: Option<u64>,
     terms: LeaseTerms,
     random: u64,
 }
@@ -122,6 +135,7 @@ impl Poll {
             again_at_once: false,
             alone: false,
             started: None,
+            progress: None,
             terms,
             random: seed,
         }
@@ -139,7 +153,8 @@ impl Poll {
         self.again_at_once = false;
         // A coordinator that hangs must leave time to ask the others within the same lease.
         let timeout_ms = (self.terms.stop_after_ms() / 3).clamp(100, LONGEST_ANSWER_MS);
-        Some(Question { coordinator, nonce, timeout_ms, started: self.started })
+        let Self { started, progress, .. } = *self;
+        Some(Question { coordinator, nonce, timeout_ms, started, progress })
     }
 
     /// When to call [`Poll::due`] again; `None` while a question is in flight.
@@ -159,6 +174,11 @@ impl Poll {
     /// From now on every question says that the program runs.
     pub(crate) fn program_started(&mut self, started: Started) {
         self.started = Some(started);
+    }
+
+    /// From now on questions say that the program has done so many steps.
+    pub(crate) fn progress_is(&mut self, steps: u64) {
+        self.progress = Some(steps);
     }
 
     /// Base URLs of all coordinators, the next one to ask first.

@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use steadfast_model::{ExecutionId, LeaseTerms};
+use steadfast_model::{ExecutionId, LeaseTerms, ValidatorKind};
 
 /// Who the container is, whom it asks, and what one "yes" is worth.
 #[derive(Clone, PartialEq, Eq)]
@@ -18,6 +18,9 @@ pub struct Settings {
     /// `STEADFAST_VALIDATOR_ENABLED`, true where it is not set. False: nobody is asked, there is no
     /// lease, and two copies may run.
     pub validator_enabled: bool,
+    /// `STEADFAST_VALIDATOR`, `wrapper` where it is not set. `library`: the program holds a lease itself,
+    /// shuts itself down, and a wrapper around it sends no SIGTERM, only the last SIGKILL.
+    pub validator: ValidatorKind,
 }
 
 /// An environment that is not a container's.
@@ -84,6 +87,10 @@ impl Settings {
                 None => true,
                 Some(value) => parse(enabled, &value, "true or false")?,
             },
+            validator: match variable("STEADFAST_VALIDATOR") {
+                None => ValidatorKind::Wrapper,
+                Some(value) => parse("STEADFAST_VALIDATOR", &value, "wrapper or library")?,
+            },
         })
     }
 }
@@ -91,13 +98,20 @@ impl Settings {
 /// The secret stays out of logs.
 impl std::fmt::Debug for Settings {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { execution_resource_id, secret: _, coordinators, lease, validator_enabled } =
-            self;
+        let Self {
+            execution_resource_id,
+            secret: _,
+            coordinators,
+            lease,
+            validator_enabled,
+            validator,
+        } = self;
         f.debug_struct("Settings")
             .field("execution_resource_id", execution_resource_id)
             .field("coordinators", coordinators)
             .field("lease", lease)
             .field("validator_enabled", validator_enabled)
+            .field("validator", validator)
             .finish_non_exhaustive()
     }
 }
@@ -158,6 +172,7 @@ mod tests {
             ("EXECUTION_RESOURCE_ID", "somebody&else"),
             ("STEADFAST_LEASE_MS", "15s"),
             ("STEADFAST_VALIDATOR_ENABLED", "no"),
+            ("STEADFAST_VALIDATOR", "samza"),
         ] {
             let mut environment = environment();
             environment.insert(name, value);

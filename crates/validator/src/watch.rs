@@ -8,6 +8,7 @@
 use std::fmt;
 use std::io;
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -31,6 +32,25 @@ pub trait Killable: Send + Sync + 'static {
 impl<K: Killable> Killable for Arc<K> {
     fn shutdown(&self) {
         K::shutdown(self);
+    }
+}
+
+/// Tells the coordinator that the run loop is getting on, and not only that its process is there. Clones
+/// count together, from any thread, and cost an addition each.
+#[derive(Clone, Debug, Default)]
+pub struct Progress {
+    steps: Arc<AtomicU64>,
+}
+
+impl Progress {
+    /// One more step is done, whatever a step is. A container whose task has a
+    /// `task.progress.timeout.ms` and that does none for so long is shown as `STALLED`.
+    pub fn step(&self) {
+        self.steps.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn steps(&self) -> u64 {
+        self.steps.load(Ordering::Relaxed)
     }
 }
 
@@ -126,6 +146,7 @@ impl Validator {
             deadline,
             stop,
             grace_ms: terms.grace_ms,
+            progress: Progress::default(),
         };
         if validator_enabled {
             let mut asking = Asking::new(&self.settings, shared.clone());
@@ -158,6 +179,11 @@ impl Watch {
     /// validator is disabled.
     pub fn fencing_token(&self) -> Option<FencingToken> {
         self.shared.lock().token
+    }
+
+    /// To be told of each step of the work.
+    pub fn progress(&self) -> Progress {
+        self.shared.progress.clone()
     }
 
     /// The run loop has ended and everything is cleaned up: takes the deadline away and says how it
@@ -194,6 +220,7 @@ struct Shared {
     deadline: Deadline,
     stop: Alarm,
     grace_ms: u64,
+    progress: Progress,
 }
 
 impl Shared {
@@ -311,6 +338,7 @@ impl Asking {
 
     /// Asks if it is time to.
     fn ask(&mut self, now: BootTime, give_up_at: BootTime) -> Heard {
+        self.poll.progress_is(self.shared.progress.steps());
         let Some(question) = self.poll.due(now) else { return Heard::Nothing };
         let reply = self.http.ask(&question);
         let heard = self.poll.heard(clock::now(), &reply, give_up_at);

@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex};
 
-use steadfast_model::{FencingToken, InvalidReason, LeaseTerms};
+use steadfast_model::{FencingToken, InvalidReason, LeaseTerms, ValidatorKind};
 use steadfast_validator::{Killable, Outcome, Settings, Validator, Watch, WatchError};
 use support::{
-    FakeCoordinator, ID, SECRET, SHORT_GRACE, SHORT_LEASE, Says, environment, eventually, yes,
+    FakeCoordinator, SECRET, SHORT_GRACE, SHORT_LEASE, Says, environment, eventually, yes,
 };
 
 const LONG: LeaseTerms = LeaseTerms { lease_ms: 30_000, grace_ms: 5_000, schedule_ms: 50 };
@@ -42,11 +42,12 @@ impl Killable for RunLoop {
 
 fn validator(coordinator: &FakeCoordinator, lease: LeaseTerms) -> Validator {
     Validator::new(Settings {
-        execution_resource_id: ID.parse().unwrap(),
+        execution_resource_id: coordinator.id.parse().unwrap(),
         secret: SECRET.into(),
         coordinators: vec![coordinator.url.clone()],
         lease,
         validator_enabled: true,
+        validator: ValidatorKind::Library,
     })
 }
 
@@ -116,43 +117,76 @@ fn told_invalid_at_the_first_question_there_is_nothing_to_watch() {
     assert_eq!(error.exit_code(), 70);
 }
 
+#[test]
+fn questions_carry_the_steps_that_the_loop_has_done() {
+    let coordinator = FakeCoordinator::start(yes());
+    let (watch, _run_loop, _told) = watch(&coordinator, LONG);
+    let progress = watch.progress();
+    for _ in 0..41 {
+        progress.step();
+    }
+    std::thread::spawn({
+        let progress = progress.clone();
+        move || progress.step()
+    })
+    .join()
+    .unwrap();
+    eventually("a question with all of them", || {
+        coordinator.polls().iter().any(|poll| poll.target.ends_with("&progress=42")).then_some(())
+    });
+    assert_eq!(watch.finish(), Outcome::Finished);
+}
+
 /// Set for the process that [`a_loop_that_does_not_end_is_ended_with_its_process`] starts.
 const STUCK: &str = "VALIDATOR_TEST_STUCK";
 
-/// A program whose shutdown blocks for ever, when it runs as the process of the test below.
+/// A program that goes on for ever, when it runs as the process of the test below: its shutdown blocks,
+/// or is not heard by its loop, or panics.
 #[test]
 fn stuck_program() {
-    struct Stuck;
+    struct Stuck(String);
     impl Killable for Stuck {
         fn shutdown(&self) {
-            loop {
-                std::thread::park();
+            match self.0.as_str() {
+                "blocks" => park(),
+                "panics" => panic!("on purpose"),
+                _ => {}
             }
         }
     }
-    if std::env::var_os(STUCK).is_some() {
-        let _watch = Validator::from_env().unwrap().watch(Stuck).unwrap();
-        loop {
-            std::thread::park();
-        }
+    if let Ok(how) = std::env::var(STUCK) {
+        let _watch = Validator::from_env().unwrap().watch(Stuck(how)).unwrap();
+        park();
+    }
+}
+
+fn park() {
+    loop {
+        std::thread::park();
     }
 }
 
 #[test]
 fn a_loop_that_does_not_end_is_ended_with_its_process() {
-    for then in [Says::Nothing, Says::No { epoch: 3 }] {
+    for (how, then) in [
+        ("blocks", Says::Nothing),
+        ("blocks", Says::No { epoch: 3 }),
+        ("ignores", Says::No { epoch: 3 }),
+        ("panics", Says::No { epoch: 3 }),
+    ] {
         let coordinator = FakeCoordinator::start(yes());
         let mut process = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "stuck_program", "--nocapture"])
-            .env(STUCK, "yes")
+            .env(STUCK, how)
             .envs(environment(&[&coordinator]))
             .envs([SHORT_LEASE, SHORT_GRACE])
             .stdout(std::process::Stdio::null())
+            .stderr(std::process::Stdio::null())
             .spawn()
             .unwrap();
         eventually("a second question", || (coordinator.polls().len() > 1).then_some(()));
         coordinator.says(then);
         let status = eventually("the process's end", || process.try_wait().unwrap());
-        assert_eq!(status.code(), Some(72));
+        assert_eq!(status.code(), Some(72), "{how}");
     }
 }

@@ -1,192 +1,22 @@
 //! The wrapper against real processes and a coordinator that says what a test wants.
 //!
 //! What is asserted is order and outcome, never time; leases and graces are short only where a test
-//! waits for their end. Programs are
-//! shell scripts, since what they do with signals and sessions is the point.
+//! waits for their end. Programs are shell scripts, since what they do with signals and sessions is the
+//! point. They run in whatever the system lets the wrapper enclose them; `enclosure.rs` has what depends
+//! on that.
 
 mod support;
 
-use std::io::{BufRead, BufReader, Write};
-use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixStream;
-use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::{Arc, Mutex};
-use std::thread;
+use std::io::{Read, Write};
+use std::process::Stdio;
 
-use rustix::process::{Pid, Signal, kill_process};
-use steadfast_api::{AgentMessage, ContainerEnded, WrapperMessage};
+use rustix::process::Signal;
+use steadfast_api::{AgentMessage, WrapperMessage};
 use steadfast_model::{InvalidReason, Outcome, Proof, StopCause};
-use support::{
-    FakeCoordinator, ID, SECRET, SHORT_GRACE, SHORT_LEASE, Says, environment, eventually, runs, yes,
-};
+use support::wrapped::{DEAF, GOES_ON, Start, assert_ended, ended, good_bye, signal_to};
+use support::{FakeCoordinator, SECRET, SHORT_GRACE, SHORT_LEASE, Says, eventually, runs, yes};
 
 const SUPERSEDED: InvalidReason = InvalidReason::Superseded;
-/// A program that notes its pid and goes on until SIGTERM.
-const GOES_ON: &str = "echo $$ > pid; exec sleep 1000";
-/// The same, deaf to SIGTERM.
-const DEAF: &str = "trap '' TERM; echo $$ > pid; while :; do sleep 0.05; done";
-
-/// A wrapper around `sh -c SCRIPT`, in a folder of its own.
-struct Wrapped {
-    child: Child,
-    folder: tempfile::TempDir,
-    agent: Option<Agent>,
-}
-
-/// The agent's end of the socket.
-struct Agent {
-    socket: UnixStream,
-    heard: Arc<Mutex<Vec<WrapperMessage>>>,
-}
-
-struct Start<'a> {
-    coordinators: &'a [&'a FakeCoordinator],
-    agent: bool,
-    logs: bool,
-    variables: Vec<(&'static str, &'static str)>,
-}
-
-impl<'a> Start<'a> {
-    fn alone(coordinators: &'a [&'a FakeCoordinator]) -> Self {
-        Self { coordinators, agent: false, logs: false, variables: Vec::new() }
-    }
-
-    fn with_agent(coordinators: &'a [&'a FakeCoordinator]) -> Self {
-        Self { agent: true, logs: true, ..Self::alone(coordinators) }
-    }
-
-    fn with(mut self, variable: (&'static str, &'static str)) -> Self {
-        self.variables.push(variable);
-        self
-    }
-
-    fn sh(self, script: &str) -> Wrapped {
-        self.command(&["sh", "-c", script])
-    }
-
-    fn command(self, program: &[&str]) -> Wrapped {
-        let folder = tempfile::tempdir().unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_steadfast-exec"));
-        command
-            .current_dir(folder.path())
-            .envs(environment(self.coordinators))
-            .envs(self.variables)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .process_group(0);
-        if self.logs {
-            command.arg("--log-dir").arg(folder.path());
-        }
-        let mut agent = None;
-        if self.agent {
-            let (ours, theirs) = UnixStream::pair().unwrap();
-            command.arg("--agent-on-stdin").stdin(OwnedFd::from(theirs));
-            agent = Some(Agent::listen(ours));
-        }
-        let child = command.arg("--").args(program).spawn().unwrap();
-        Wrapped { child, folder, agent }
-    }
-}
-
-impl Agent {
-    fn listen(socket: UnixStream) -> Self {
-        let heard = Arc::new(Mutex::new(Vec::new()));
-        let (reader, hearing) = (BufReader::new(socket.try_clone().unwrap()), heard.clone());
-        thread::spawn(move || {
-            for line in reader.lines().map_while(Result::ok) {
-                hearing.lock().unwrap().push(serde_json::from_str(&line).unwrap());
-            }
-        });
-        Self { socket, heard }
-    }
-
-    fn tell(&self, message: &AgentMessage) {
-        writeln!(&self.socket, "{}", serde_json::to_string(message).unwrap()).unwrap();
-    }
-
-    fn waits_for<T>(&self, what: &str, pick: impl Fn(&WrapperMessage) -> Option<T>) -> T {
-        eventually(what, || self.heard.lock().unwrap().iter().find_map(&pick))
-    }
-
-    fn waits_for_the_end(&self) -> (Outcome, Proof) {
-        self.waits_for("the end", |message| match message {
-            WrapperMessage::Ended { outcome, proof } => Some((outcome.clone(), *proof)),
-            _ => None,
-        })
-    }
-
-    /// Its socket closes, as when it is killed.
-    fn dies(&self) {
-        self.socket.shutdown(std::net::Shutdown::Both).unwrap();
-    }
-}
-
-impl Wrapped {
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    fn agent(&self) -> &Agent {
-        self.agent.as_ref().unwrap()
-    }
-
-    /// A pid that the script wrote into a file.
-    fn pid(&self, name: &str) -> u32 {
-        pid_in(&self.path(name))
-    }
-
-    fn signal(&self, signal: Signal) {
-        signal_to(self.child.id(), signal);
-    }
-
-    fn code(&mut self) -> i32 {
-        self.status().code().expect("the wrapper exits, whatever ended the program")
-    }
-
-    fn status(&mut self) -> ExitStatus {
-        eventually("the wrapper's end", || self.child.try_wait().unwrap())
-    }
-}
-
-/// What a failed test leaves behind must not outlive it.
-impl Drop for Wrapped {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-fn pid_in(path: &Path) -> u32 {
-    eventually("a pid in a file", || {
-        std::fs::read_to_string(path).ok()?.strip_suffix('\n')?.parse().ok()
-    })
-}
-
-fn signal_to(pid: u32, signal: Signal) {
-    kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), signal).unwrap();
-}
-
-/// The one good-bye that was sent.
-fn good_bye(coordinator: &FakeCoordinator) -> ContainerEnded {
-    let good_byes = coordinator.good_byes();
-    let [good_bye] = &good_byes[..] else { panic!("{good_byes:?}") };
-    assert_eq!(good_bye.target, "/containerEnded");
-    assert_eq!(good_bye.authorization, format!("Bearer {SECRET}"));
-    let end: ContainerEnded = serde_json::from_str(&good_bye.body).unwrap();
-    assert_eq!(end.execution_resource_id.to_string(), ID);
-    end
-}
-
-fn assert_ended(coordinator: &FakeCoordinator, outcome: Outcome) {
-    let end = good_bye(coordinator);
-    assert_eq!((end.outcome, end.proof), (outcome, Some(Proof::NoChildLeft)));
-}
-
-fn ended(why: StopCause, killed: bool) -> Outcome {
-    Outcome::Ended { why, killed }
-}
 
 // ---------------------------------------------------------------- before the start
 
@@ -293,10 +123,24 @@ fn the_programs_own_end_is_passed_on_and_told_apart_from_the_ladders() {
         (code, good_bye(&coordinator).outcome)
     };
     assert_eq!(coordinator("exit 0"), (0, Outcome::Exited { code: 0 }));
-    assert_eq!(coordinator("exit 70"), (70, Outcome::Exited { code: 70 }));
-    assert_eq!(coordinator("exit 73"), (73, Outcome::Exited { code: 73 }));
+    // The ladder's own numbers, which sysexits(3) gives to programs too.
+    for code in 70..=73 {
+        assert_eq!(coordinator(&format!("exit {code}")), (code, Outcome::Exited { code }));
+    }
     assert_eq!(coordinator("kill -KILL $$"), (137, Outcome::Signaled { signal: 9 }));
     assert_eq!(coordinator("kill -USR1 $$"), (138, Outcome::Signaled { signal: 10 }));
+}
+
+#[test]
+fn an_end_that_leaves_nobody_behind_waits_for_no_grace() {
+    // The grace is over long after this test has failed.
+    let coordinator =
+        FakeCoordinator::start(Says::Yes { lease_ms: 600_000, next_poll_ms: 250_000, epoch: 3 });
+    let mut wrapped = Start::alone(&[&coordinator])
+        .with(("STEADFAST_LEASE_MS", "600000"))
+        .with(("STEADFAST_GRACE_MS", "60000"))
+        .sh("exit 8");
+    assert_eq!(wrapped.code(), 8);
 }
 
 #[test]
@@ -305,8 +149,38 @@ fn without_a_log_folder_output_is_untouched() {
     let mut wrapped = Start::alone(&[&coordinator]).sh("printf 'a\\000b'; exit 0");
     assert_eq!(wrapped.code(), 0);
     let mut out = Vec::new();
-    std::io::Read::read_to_end(&mut wrapped.child.stdout.take().unwrap(), &mut out).unwrap();
+    wrapped.child.stdout.take().unwrap().read_to_end(&mut out).unwrap();
     assert_eq!(out, b"a\0b");
+}
+
+#[test]
+fn without_a_log_folder_a_megabyte_goes_through_a_filter_as_it_is() {
+    let coordinator = FakeCoordinator::start(yes());
+    let mut wrapped = Start::alone(&[&coordinator]).with_stdin(Stdio::piped()).sh("cat; exit 9");
+    let sent: Vec<u8> = (0..1_000_003_u32).map(|nth| (nth % 251) as u8).collect();
+    let mut stdin = wrapped.child.stdin.take().unwrap();
+    let mut stdout = wrapped.child.stdout.take().unwrap();
+    let feeder = std::thread::spawn({
+        let sent = sent.clone();
+        // Dropped at the end, which is how the program learns of it.
+        move || stdin.write_all(&sent).unwrap()
+    });
+    let mut came = Vec::new();
+    stdout.read_to_end(&mut came).unwrap();
+    feeder.join().unwrap();
+    assert!(came == sent, "{} bytes of {}", came.len(), sent.len());
+    assert_eq!(wrapped.code(), 9);
+}
+
+#[test]
+fn a_full_disk_loses_output_and_holds_up_nobody() {
+    let coordinator = FakeCoordinator::start(yes());
+    let script = "yes 0123456789abcde | head -c 3000000; echo heard >&2; exit 6";
+    let mut wrapped = Start::with_agent(&[&coordinator]).with_full_disk("stdout.log").sh(script);
+    assert_eq!(wrapped.agent().waits_for_the_end().0, Outcome::Exited { code: 6 });
+    assert_eq!(std::fs::read(wrapped.path("stderr.log")).unwrap(), b"heard\n");
+    wrapped.agent().tell(&AgentMessage::EndSeen);
+    assert_eq!(wrapped.code(), 6);
 }
 
 #[test]
@@ -341,9 +215,7 @@ fn nothing_of_the_program_is_left_when_it_says_good_bye() {
         exit 3";
     let mut wrapped = Start::with_agent(&[&coordinator]).with(SHORT_GRACE).sh(script);
     let (outcome, proof) = wrapped.agent().waits_for_the_end();
-    let left: Vec<_> =
-        ["session", "deaf", "group"].into_iter().filter(|name| runs(wrapped.pid(name))).collect();
-    assert!(left.is_empty(), "{left:?}");
+    assert_eq!(wrapped.living(), Vec::<u32>::new());
     assert_eq!((outcome, proof), (Outcome::Exited { code: 3 }, Proof::NoChildLeft));
     wrapped.agent().tell(&AgentMessage::EndSeen);
     assert_eq!(wrapped.code(), 3);
@@ -464,18 +336,15 @@ fn boot_ms() -> u64 {
 }
 
 #[test]
-fn the_program_dies_with_its_wrapper() {
-    let coordinator = FakeCoordinator::start(yes());
-    let mut wrapped = Start::alone(&[&coordinator]).sh(DEAF);
-    let pid = wrapped.pid("pid");
-    wrapped.signal(Signal::KILL);
-    wrapped.status();
-    eventually("the program's end", || (!runs(pid)).then_some(()));
-}
-
-#[test]
 fn signals_to_the_wrapper_go_to_the_program_and_the_wrapper_stays_for_the_proof() {
-    for (signal, number) in [(Signal::TERM, 15), (Signal::INT, 2), (Signal::HUP, 1)] {
+    for (signal, number) in [
+        (Signal::TERM, 15),
+        (Signal::INT, 2),
+        (Signal::HUP, 1),
+        (Signal::QUIT, 3),
+        (Signal::USR1, 10),
+        (Signal::USR2, 12),
+    ] {
         let coordinator = FakeCoordinator::start(yes());
         let mut wrapped = Start::alone(&[&coordinator]).sh(GOES_ON);
         let pid = wrapped.pid("pid");
@@ -544,11 +413,51 @@ fn questions_say_that_the_program_runs() {
         let polls = coordinator.polls();
         (polls.len() > 1).then_some(polls)
     });
-    let path = format!("/isContainerValid?execution_resource_id={ID}&nonce=");
-    let state = format!("&state=started&pid={pid}&wrapperPid={wrapper_pid}");
+    let path = format!("/isContainerValid?execution_resource_id={}&nonce=", wrapped.id);
+    let state = format!("&state=started&pid={pid}&wrapperPid={wrapper_pid}&progress=0");
     assert!(polls[0].target.starts_with(&path) && !polls[0].target.contains("state"));
     assert!(polls[1].target.starts_with(&path) && polls[1].target.ends_with(&state));
     assert_eq!(polls[1].authorization, format!("Bearer {SECRET}"));
+}
+
+#[test]
+fn questions_carry_the_steps_that_the_program_has_reported() {
+    let coordinator = FakeCoordinator::start(yes());
+    // More than a pipe holds: somebody reads it all the while.
+    let script = r#"
+        for step in 1 2 3; do printf . >&"$STEADFAST_PROGRESS_FD"; done
+        head -c 1000000 /dev/zero >&"$STEADFAST_PROGRESS_FD"
+        echo $$ > pid; exec sleep 1000"#;
+    let mut wrapped = Start::alone(&[&coordinator]).sh(script);
+    wrapped.pid("pid");
+    let steps = |target: &str| -> Option<u64> {
+        let (_, steps) = target.split_once("&progress=")?;
+        Some(steps.parse().unwrap())
+    };
+    let all = || -> Vec<Option<u64>> {
+        coordinator.polls().iter().map(|poll| steps(&poll.target)).collect()
+    };
+    eventually("all of them", || all().contains(&Some(1_000_003)).then_some(()));
+    assert_eq!(all()[0], None, "there was no program to do any");
+    assert!(all().is_sorted());
+    wrapped.signal(Signal::TERM);
+    assert_eq!(wrapped.code(), 143);
+}
+
+#[test]
+fn a_program_with_the_library_inside_gets_no_sigterm_only_the_last_sigkill() {
+    let coordinator = FakeCoordinator::start(yes());
+    let script =
+        "trap 'echo gentle > gentle; exit 0' TERM; echo $$ > pid; while :; do sleep 0.02; done";
+    let mut wrapped = Start::alone(&[&coordinator])
+        .with(("STEADFAST_VALIDATOR", "library"))
+        .with(SHORT_GRACE)
+        .sh(script);
+    wrapped.pid("pid");
+    coordinator.says(Says::No { epoch: 3 });
+    assert_eq!(wrapped.code(), 72);
+    assert!(!wrapped.path("gentle").exists());
+    assert_ended(&coordinator, ended(StopCause::Invalid(SUPERSEDED), true));
 }
 
 #[test]

@@ -89,11 +89,16 @@ impl Process {
     /// When it is gone, or was not given this variable.
     #[track_caller]
     pub fn variable(self, name: &str) -> String {
-        let environment = fs::read(format!("/proc/{}/environ", self.pid)).unwrap_or_default();
+        let value = self.try_variable(name);
+        value.unwrap_or_else(|| panic!("pid {} has no variable {name}", self.pid))
+    }
+
+    /// The same, if it is there and was given it.
+    pub fn try_variable(self, name: &str) -> Option<String> {
+        let environment = fs::read(format!("/proc/{}/environ", self.pid)).ok()?;
         let mut variables = environment.split(|byte| *byte == 0);
         let value = variables.find_map(|one| one.strip_prefix(name.as_bytes())?.strip_prefix(b"="));
-        let value = value.unwrap_or_else(|| panic!("pid {} has no variable {name}", self.pid));
-        String::from_utf8_lossy(value).into_owned()
+        Some(String::from_utf8_lossy(value?).into_owned())
     }
 
     /// Sends a signal; says whether the process was there to get it.

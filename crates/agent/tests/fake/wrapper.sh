@@ -24,6 +24,11 @@ listen() {
   end_program
 }
 case $6 in
+vanishes) # no word, and a code that would pass for success
+  start
+  kill -9 "$program"
+  exit 0
+  ;;
 finishes)
   start
   end_program
@@ -40,6 +45,26 @@ hangs) # the program outlives its lease, and the wrapper only waits for it
   wait "$program"
   ended '{"outcome":"signaled","signal":9}'
   listen
+  ;;
+caged) # what the program leaves behind carries nothing by which a look could find it; its cgroup does
+  cgroup=$CGROUP_PARENT/steadfast-$EXECUTION_RESOURCE_ID
+  mkdir "$cgroup"
+  say "{\"type\":\"enclosed\",\"cgroup\":\"$cgroup\"}"
+  env -i setsid sh -c 'echo 0 >"$1"; (setsid sleep 1000 &); exec sleep 1000' sh "$cgroup/cgroup.procs" </dev/null &
+  program=$!
+  while [ "$(wc -l <"$cgroup/cgroup.procs")" -lt 2 ]; do :; done
+  say "{\"type\":\"started\",\"pid\":$program,\"wrapperPid\":$$}"
+  listen
+  ;;
+namespaced) # as far as an agent can see: the first process of a namespace is one more of the container's
+  sleep 1000 </dev/null &
+  say "{\"type\":\"enclosed\",\"initPid\":$!}"
+  start
+  listen
+  ;;
+mute) # stopped between starting its program and telling of its lease
+  start
+  kill -STOP $$
   ;;
 stops) # the wrapper itself is stopped
   start

@@ -62,6 +62,10 @@ impl Question {
                 "wrapperPid" => {
                     question.wrapper_pid = Some(value.parse().map_err(|_| number("wrapperPid"))?);
                 }
+                // Steps of the program's work; nothing follows from them yet.
+                "progress" => {
+                    value.parse::<u64>().map_err(|_| number("progress"))?;
+                }
                 _ => return Err(format!("{key} is not known here")),
             }
             seen.push(key);

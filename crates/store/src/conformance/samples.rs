@@ -8,8 +8,8 @@ use steadfast_engine::records::{
 };
 use steadfast_ledger::{JobLedger, Watermarks, evaluate};
 use steadfast_model::{
-    AttemptId, ContainerPolicy, EpisodeNumber, ExecutionId, FencingToken, InvalidReason, JobId,
-    JobMode, JobSpec, JobStatus, LeaseTerms, LeaveClassification, LossCause, MemberEventSeq,
+    AttemptId, Cause, ContainerPolicy, EpisodeNumber, ExecutionId, FencingToken, InvalidReason,
+    JobId, JobMode, JobSpec, JobStatus, LeaseTerms, LeaveClassification, LossCause, MemberEventSeq,
     MemberUuid, PipelineId, PipelineSpec, PipelineStatus, RetryPolicy, TaskGroupId,
     TaskGroupStatus, TaskSpec, TermNonce, Timestamp, ValidatorKind,
 };
@@ -40,7 +40,12 @@ pub fn job(n: u64) -> JobRecord {
             attempt: 1,
             at: STARTED + 12,
             kind: FailureKind::MemberLoss,
-            cause: format!("member {} was lost: its connection closed", member_uuid(1)),
+            cause: Cause::Seen(format!(
+                "member {} was lost: its connection closed",
+                member_uuid(1)
+            )),
+            recovery: None,
+            waits_for: None,
         }],
         task_groups: (0..PARALLELISM).map(|index| task_group(n, index)).collect(),
     };
@@ -200,6 +205,7 @@ pub fn leader(pid: u32) -> LeaderInfo {
         host: "coordinator-1".to_owned(),
         pid,
         version: "0.1.0".to_owned(),
+        feature_level: steadfast_model::FEATURE_LEVEL,
         since: STARTED,
     }
 }

@@ -41,6 +41,8 @@ pub(super) enum ProgramEnd {
 pub(super) struct Reaped {
     /// The program was among them.
     pub(super) program: Option<ProgramEnd>,
+    /// The enclosure's own deadline killed whoever was left, before the ladder came to it.
+    pub(super) rest_killed: bool,
     /// The system says `ECHILD`: nothing of the container is left.
     pub(super) no_child_left: bool,
 }
@@ -220,7 +222,10 @@ impl Ladder {
         } else if let Some(end) = reaped.program {
             self.program_ended_ending(now, end);
         }
-        let Phase::Ending { cause, kill_again_at, .. } = &self.phase else { return None };
+        let Phase::Ending { cause, kill_again_at, .. } = &mut self.phase else { return None };
+        if reaped.rest_killed {
+            kill_again_at.get_or_insert(now.plus(KILL_AGAIN_MS));
+        }
         let killed = kill_again_at.is_some();
         if reaped.no_child_left {
             let outcome = match cause {

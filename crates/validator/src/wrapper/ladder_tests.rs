@@ -20,15 +20,15 @@ fn running() -> Ladder {
 }
 
 fn program(end: ProgramEnd) -> Reaped {
-    Reaped { program: Some(end), no_child_left: false }
+    Reaped { program: Some(end), ..AN_ORPHAN }
 }
 
 fn last(end: ProgramEnd) -> Reaped {
-    Reaped { program: Some(end), no_child_left: true }
+    Reaped { program: Some(end), ..NOTHING_LEFT }
 }
 
-const NOTHING_LEFT: Reaped = Reaped { program: None, no_child_left: true };
-const AN_ORPHAN: Reaped = Reaped { program: None, no_child_left: false };
+const AN_ORPHAN: Reaped = Reaped { program: None, rest_killed: false, no_child_left: false };
+const NOTHING_LEFT: Reaped = Reaped { no_child_left: true, ..AN_ORPHAN };
 
 fn ended(why: StopCause, killed: bool) -> Outcome {
     Outcome::Ended { why, killed }
@@ -254,4 +254,20 @@ fn a_status_that_somebody_else_took_is_no_success() {
     let mut ladder = running();
     ladder.reaped(at(10), NOTHING_LEFT);
     assert_over(&ladder, &Outcome::Exited { code: 255 }, Proof::NoChildLeft);
+}
+
+#[test]
+fn whom_the_enclosures_deadline_killed_was_killed() {
+    let killed_first = Reaped { rest_killed: true, ..NOTHING_LEFT };
+    let mut ladder = running();
+    ladder.no(at(1_000), SUPERSEDED);
+    assert_eq!(ladder.reaped(at(1_100), program(ProgramEnd::Exited(0))), Some(Action::Terminate));
+    // At the same instant as the ladder's own deadline, and before anybody looked at that.
+    assert_eq!(ladder.reaped(at(6_000), killed_first), None);
+    assert_over(&ladder, &ended(StopCause::Invalid(SUPERSEDED), true), Proof::NoChildLeft);
+    // Who ended by itself ended so, whatever became of what it left behind.
+    let mut ladder = running();
+    ladder.reaped(at(1_000), program(ProgramEnd::Exited(4)));
+    ladder.reaped(at(6_000), killed_first);
+    assert_over(&ladder, &Outcome::Exited { code: 4 }, Proof::NoChildLeft);
 }

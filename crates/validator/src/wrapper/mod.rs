@@ -3,8 +3,9 @@
 //! The main thread owns everything that decides, as two values without I/O: the ladder and the
 //! poll. It takes one event at a time from threads that only wait: for signals, for the agent,
 //! for a coordinator's answer, for the next instant. Beside it, and independent of it, stands the
-//! deadline thread. The program is forked by the main thread, which lives until nothing of it is left,
-//! because the kernel binds the program's life to that thread.
+//! deadline thread; and where the program can be enclosed in a pid namespace, the first process of that.
+//! The program is forked by the main thread, which lives until nothing of it is left, because the kernel
+//! binds the program's life to that thread.
 
 use std::ffi::OsString;
 use std::io;
@@ -17,15 +18,19 @@ use std::time::Duration;
 
 use rustix::process::{Signal, getpid};
 use rustix::thread::gettid;
-use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{
+    SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, TERM_SIGNALS,
+};
 use signal_hook::iterator::Signals;
 use steadfast_api::{AgentMessage, ContainerEnded, WrapperMessage};
-use steadfast_model::{Outcome, Proof};
+use steadfast_model::{Outcome, Proof, ValidatorKind};
 
 use self::agent_link::AgentLink;
+use self::enclosure::Enclosure;
 use self::ladder::{Action, Ladder};
 use self::output::{Logs, Pumps};
-use self::program::Program;
+use self::program::{Program, Streams};
+use self::progress::Progress;
 use crate::Settings;
 use crate::clock::{self, Alarm, BootTime};
 use crate::deadline::Deadline;
@@ -33,11 +38,16 @@ use crate::http::Http;
 use crate::poll::{self, Heard, Poll, Question, Reply, Started};
 
 mod agent_link;
+mod cgroup;
 mod descendants;
+mod enclosure;
 mod good_bye;
+mod init;
 mod ladder;
+mod namespace;
 mod output;
 mod program;
+mod progress;
 mod spawn;
 
 /// What `steadfast exec` was asked for.
@@ -72,8 +82,14 @@ enum Event {
 /// ([`Settings`]), which the program gets too.
 ///
 /// To be called on the main thread of a process that does nothing else: it takes over the signals and
-/// reaps every child.
+/// reaps every child. Where it can make a pid namespace it starts its own executable once more, with its
+/// own arguments, as the namespace's first process, and does not return there: whatever `main` does
+/// before this call it does twice.
 pub fn exec(options: ExecOptions) -> Outcome {
+    if init::is_wanted() {
+        init::be()
+    }
+    let progress = Progress::open();
     let (sender, events) = mpsc::channel();
     let agent = if options.agent_on_stdin {
         match AgentLink::on_stdin(sender.clone()) {
@@ -85,7 +101,9 @@ pub fn exec(options: ExecOptions) -> Outcome {
     } else {
         None
     };
-    match Wrapper::new(options, &sender) {
+    let prepared =
+        progress.map_err(refused).and_then(|progress| Wrapper::new(options, progress, &sender));
+    match prepared {
         Ok(wrapper) => wrapper.run(&events, agent),
         Err(error) => {
             tracing::error!(%error, "the program is not started");
@@ -96,6 +114,10 @@ pub fn exec(options: ExecOptions) -> Outcome {
             outcome
         }
     }
+}
+
+fn refused(error: io::Error) -> String {
+    format!("the system refuses what a wrapper needs: {error}")
 }
 
 fn not_started(error: String) -> Outcome {
@@ -111,6 +133,7 @@ struct Wrapper {
     program: Program,
     logs: Option<Logs>,
     pumps: Option<Pumps>,
+    progress: Progress,
     agent: Option<AgentLink>,
     http: Http,
     questions: Sender<Question>,
@@ -123,31 +146,35 @@ struct Wrapper {
 
 impl Wrapper {
     /// Prepares everything that can fail, so that after the first "yes" only the command itself can.
-    fn new(options: ExecOptions, events: &Sender<Event>) -> Result<Self, String> {
+    fn new(
+        options: ExecOptions,
+        progress: Progress,
+        events: &Sender<Event>,
+    ) -> Result<Self, String> {
         if gettid() != getpid() {
             return Err("the wrapper must run on the main thread".into());
         }
         let settings = Settings::from_env().map_err(|error| error.to_string())?;
         let logs = options.log_dir.as_deref().map(Logs::open).transpose()?;
-        let system = |error: io::Error| format!("the system refuses what a wrapper needs: {error}");
-        program::become_subreaper().map_err(system)?;
-        hear_signals_on_a_thread(events.clone()).map_err(system)?;
-        let program = Program::default();
+        program::become_subreaper().map_err(refused)?;
+        hear_signals_on_a_thread(events.clone()).map_err(refused)?;
+        let program = Program::new(Enclosure::build(settings.execution_resource_id));
         let main_seen = LastSeen::default();
         let deadline = Deadline::watch({
             let (program, main_seen) = (program.clone(), main_seen.clone());
             move || last_resort(&program, &main_seen)
         })
-        .map_err(system)?;
+        .map_err(refused)?;
         let http = Http::new(&settings);
         let now = clock::now();
         let coordinators = settings.coordinators.clone();
         Ok(Self {
             ladder: Ladder::new(now, settings.lease, settings.validator_enabled),
             poll: Poll::new(now, coordinators, settings.lease, poll::seed()),
-            questions: ask_on_a_thread(http.clone(), events.clone()).map_err(system)?,
-            alarm: ring_on_a_thread(events.clone()).map_err(system)?,
+            questions: ask_on_a_thread(http.clone(), events.clone()).map_err(refused)?,
+            alarm: ring_on_a_thread(events.clone()).map_err(refused)?,
             pumps: None,
+            progress,
             agent: None,
             complaint: None,
             options,
@@ -173,6 +200,7 @@ impl Wrapper {
         };
         self.main_seen.for_ever();
         self.deadline.set(BootTime::NEVER);
+        self.program.clear();
         if let Some(pumps) = self.pumps.take() {
             pumps.finish();
         }
@@ -216,8 +244,10 @@ impl Wrapper {
                 if let Some(signal) = Signal::from_named_raw(signal) {
                     self.program.signal_group(signal);
                 }
-                let action = self.ladder.interrupted(signal);
-                self.act(action);
+                if TERM_SIGNALS.contains(&signal) || signal == SIGHUP {
+                    let action = self.ladder.interrupted(signal);
+                    self.act(action);
+                }
             }
             Event::Agent(AgentMessage::Stop { reason, grace_ms }) => {
                 let action = self.ladder.told(now, reason, grace_ms);
@@ -242,11 +272,12 @@ impl Wrapper {
             Heard::Yes { sent_at, lease_ms, token: _ } => {
                 let before = self.ladder.lease_until();
                 let action = self.ladder.yes(now, sent_at, lease_ms);
-                self.act(action);
                 let until = self.ladder.lease_until();
+                // Before the program starts, or an agent could have one whose lease it does not know.
                 if let Some(until) = until.filter(|_| until != before) {
                     self.tell(WrapperMessage::Lease { until_ms: until.as_millis() });
                 }
+                self.act(action);
             }
             Heard::No(reason) => {
                 tracing::warn!(%reason, "no longer valid");
@@ -276,6 +307,9 @@ impl Wrapper {
     fn act(&mut self, action: Option<Action>) {
         match action {
             Some(Action::Start) => self.start(),
+            // It has its own news from its own validator, and a shutdown that a signal would cut short.
+            Some(Action::Terminate)
+                if self.settings.validator == ValidatorKind::Library && self.program.runs() => {}
             Some(Action::Terminate) => self.program.terminate(),
             Some(Action::Kill) => self.program.kill(),
             None => {}
@@ -284,27 +318,36 @@ impl Wrapper {
 
     fn start(&mut self) {
         // Armed before there is anything to kill: starting can hang, in a file system that does.
-        self.deadline.set(self.ladder.kill_at());
-        let inherit_stdin = !self.options.agent_on_stdin && self.logs.is_none();
+        self.arm_deadline();
         let logs = self.logs.take();
-        let (pid, pipes) =
-            match self.program.start(&self.options.command, inherit_stdin, logs.is_some()) {
-                Ok(started) => started,
-                Err(error) => {
-                    tracing::error!(%error, "the program is not started");
-                    return self.ladder.not_started(error);
-                }
-            };
+        let streams = Streams {
+            inherit_stdin: !self.options.agent_on_stdin && logs.is_none(),
+            pipe_output: logs.is_some(),
+            progress: self.progress.take_programs_end(),
+        };
+        let (pid, pipes) = match self.program.start(&self.options.command, streams) {
+            Ok(started) => started,
+            Err(error) => {
+                tracing::error!(%error, "the program is not started");
+                return self.ladder.not_started(error);
+            }
+        };
         match logs.map(|logs| logs.take(pipes)).transpose() {
             Ok(pumps) => self.pumps = pumps,
             Err(error) => tracing::error!(%error, "the program's output is lost"),
         }
         let wrapper_pid = std::process::id();
         self.poll.program_started(Started { pid, wrapper_pid });
+        if let Some(enclosed) = self.program.enclosed(pid) {
+            self.tell(enclosed);
+        }
         self.tell(WrapperMessage::Started { pid, wrapper_pid });
     }
 
     fn ask(&mut self, now: BootTime) {
+        if let Some(steps) = self.progress.steps() {
+            self.poll.progress_is(steps);
+        }
         if self.ladder.wants_verdicts()
             && let Some(question) = self.poll.due(now)
             && self.questions.send(question).is_err()
@@ -316,7 +359,13 @@ impl Wrapper {
     fn arm(&mut self) {
         let poll = self.poll.next_at().filter(|_| self.ladder.wants_verdicts());
         self.alarm.set(self.ladder.next_deadline().min(poll.unwrap_or(BootTime::NEVER)));
-        self.deadline.set(self.ladder.kill_at());
+        self.arm_deadline();
+    }
+
+    fn arm_deadline(&self) {
+        let kill_at = self.ladder.kill_at();
+        self.deadline.set(kill_at);
+        self.program.ends_at(kill_at);
     }
 
     fn tell(&self, message: WrapperMessage) {
@@ -385,7 +434,8 @@ fn ring_on_a_thread(events: Sender<Event>) -> io::Result<Alarm> {
 }
 
 fn hear_signals_on_a_thread(events: Sender<Event>) -> io::Result<()> {
-    let mut signals = Signals::new([SIGCHLD, SIGTERM, SIGINT, SIGHUP])?;
+    let passed_on = [SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2];
+    let mut signals = Signals::new(passed_on.into_iter().chain([SIGCHLD]))?;
     let hear = move || {
         for signal in signals.forever() {
             if events.send(Event::Signal(signal)).is_err() {

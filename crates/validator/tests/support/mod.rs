@@ -2,8 +2,12 @@
 
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
+pub mod wrapped;
+
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -56,20 +60,27 @@ pub struct Request {
 #[derive(Clone)]
 pub struct FakeCoordinator {
     pub url: String,
+    /// The container that asks this one first. Each has its own: cgroups are named after it.
+    pub id: String,
     says: Arc<Mutex<Says>>,
     good_byes_acknowledged: Arc<Mutex<bool>>,
     requests: Arc<Mutex<Vec<Request>>>,
+    checkpoints: Arc<Mutex<BTreeMap<String, String>>>,
     kept_open: Arc<Mutex<Vec<TcpStream>>>,
 }
+
+static STARTED: AtomicU64 = AtomicU64::new(0);
 
 impl FakeCoordinator {
     pub fn start(says: Says) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let coordinator = Self {
             url: format!("http://{}", listener.local_addr().unwrap()),
+            id: format!("container_{:016x}_{}", std::process::id(), STARTED.fetch_add(1, Relaxed)),
             says: Arc::new(Mutex::new(says)),
             good_byes_acknowledged: Arc::new(Mutex::new(true)),
             requests: Arc::default(),
+            checkpoints: Arc::default(),
             kept_open: Arc::default(),
         };
         let serving = coordinator.clone();
@@ -95,11 +106,29 @@ impl FakeCoordinator {
     }
 
     pub fn polls(&self) -> Vec<Request> {
-        self.requests().into_iter().filter(|request| request.method == "GET").collect()
+        let is_poll = |request: &Request| request.target.starts_with("/isContainerValid?");
+        self.requests().into_iter().filter(is_poll).collect()
     }
 
     pub fn good_byes(&self) -> Vec<Request> {
         self.requests().into_iter().filter(|request| request.method == "POST").collect()
+    }
+
+    /// Keeps one value for each execution id that asks, whatever the verdict.
+    fn checkpoint(&self, method: &str, target: &str, body: &str) -> Option<(u16, String)> {
+        let id = target.strip_prefix("/checkpoint?execution_resource_id=")?;
+        let mut checkpoints = self.checkpoints.lock().unwrap();
+        if method == "PUT" {
+            checkpoints.insert(id.into(), body.into());
+            return Some((204, String::new()));
+        }
+        let value = checkpoints.get(id).cloned();
+        Some(value.map_or((204, String::new()), |value| (200, value)))
+    }
+
+    /// What the container of this id has put.
+    pub fn checkpoint_of(&self, id: &str) -> Option<String> {
+        self.checkpoints.lock().unwrap().get(id).cloned()
     }
 
     fn serve(&self, stream: TcpStream) {
@@ -109,6 +138,7 @@ impl FakeCoordinator {
             // requests counts only those that got the new one.
             let says = self.says.lock().unwrap();
             let answered = says.clone();
+            let checkpoint = self.checkpoint(&method, &target, &body);
             let request = Request { method, target, authorization, body, answered };
             let is_good_bye = request.method == "POST";
             let nonce = nonce_of(&request.target);
@@ -118,6 +148,7 @@ impl FakeCoordinator {
                     if *self.good_byes_acknowledged.lock().unwrap() { 200 } else { 503 },
                     "".into(),
                 ),
+                _ if checkpoint.is_some() => checkpoint.unwrap_or_default(),
                 Says::Nothing => return,
                 Says::Hangs => return self.kept_open.lock().unwrap().push(stream),
                 Says::Page(status, body) => (*status, body.clone()),
@@ -188,7 +219,6 @@ pub const SCHEDULE_MS: u64 = 100;
 /// after 1,370.
 pub const SHORT_LEASE: (&str, &str) = ("STEADFAST_LEASE_MS", "1500");
 pub const SHORT_GRACE: (&str, &str) = ("STEADFAST_GRACE_MS", "300");
-pub const ID: &str = "container_00000000000000ab_7";
 pub const SECRET: &str = "not-a-real-secret";
 
 /// A yes to the whole lease, long or short.
@@ -200,7 +230,7 @@ pub fn yes() -> Says {
 pub fn environment(coordinators: &[&FakeCoordinator]) -> Vec<(&'static str, String)> {
     let urls: Vec<&str> = coordinators.iter().map(|coordinator| coordinator.url.as_str()).collect();
     vec![
-        ("EXECUTION_RESOURCE_ID", ID.into()),
+        ("EXECUTION_RESOURCE_ID", coordinators[0].id.clone()),
         ("STEADFAST_CONTAINER_SECRET", SECRET.into()),
         ("STEADFAST_COORDINATORS", urls.join(",")),
         ("STEADFAST_LEASE_MS", LEASE_MS.to_string()),

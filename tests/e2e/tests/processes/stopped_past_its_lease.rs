@@ -1,10 +1,11 @@
-//! An agent, a wrapper and its program are stopped together, as on a machine that is paused: nobody is
-//! left who could end the old copy, so the end of its lease makes room for the next one. This is the
-//! limit that the lease cannot cover; here the fencing token has to.
+//! An agent and every process of a container are stopped together, the first one of its pid namespace
+//! with them, as on a machine that is paused: nobody is left who could end the old copy, so the end of
+//! its lease makes room for the next one. This is the limit that the lease cannot cover; here the fencing
+//! token has to.
 //!
 //! The program is not the example: its lock would be held by a process that is merely stopped.
 
-use steadfast_e2e::{Cluster, MemberStatus, PATIENCE, Signal, wait_until};
+use steadfast_e2e::{Cluster, MemberStatus, PATIENCE, Process, Signal, wait_until};
 
 use crate::short_lease;
 
@@ -27,7 +28,10 @@ fn what_wakes_too_late_may_neither_commit_nor_go_on() {
     assert_eq!(valid.json()["isValid"], true, "{valid:?}");
     assert!(cluster.rest().put_checkpoint(&container, &secret, b"before").status < 300);
 
-    for process in [agent, wrapper, program] {
+    let is_of_it = |one: &Process| {
+        one.try_variable("EXECUTION_RESOURCE_ID").as_deref() == Some(container.as_str())
+    };
+    for process in [agent].into_iter().chain(cluster.processes().into_iter().filter(is_of_it)) {
         process.signal(Signal::STOP);
     }
     let again = cluster.wait_until_runs(&id, 2);
