@@ -6,7 +6,8 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use steadfast_api::{
     DirtyTask, ErrorBody, Explanation, FromAgent, JobInfo, JobSummary, MemberInfo, Overview,
-    RecoveryEpisodes, StopJobRequest, SubmitAnswer, ToAgent, ValidityAnswer,
+    PlannedLeave, PlannedLeaveRequest, RecoveryEpisodes, StopJobRequest, SubmitAnswer, ToAgent,
+    ValidityAnswer,
 };
 
 #[track_caller]
@@ -177,4 +178,19 @@ fn an_agents_conversation() {
         "type": "stop", "epoch": 3, "executionResourceId": EXECUTION, "reason": "SUPERSEDED",
         "graceMs": 5000
     }));
+}
+
+#[test]
+fn a_planned_leave_is_asked_for_and_answered() {
+    holds::<PlannedLeaveRequest>(json!({
+        "requestId": "kernel-update-7", "reason": "new kernel", "validSeconds": 600
+    }));
+    holds::<PlannedLeaveRequest>(json!({"requestId": "kernel-update-7", "reason": "new kernel"}));
+    holds::<PlannedLeave>(json!({
+        "memberUuid": MEMBER, "requestId": "kernel-update-7", "actor": "on-call",
+        "reason": "new kernel", "registered": "2026-11-30T09:31:02.123Z",
+        "expires": "2026-11-30T09:41:02.123Z", "draining": true
+    }));
+    let mistyped = json!({"requestId": "a", "reason": "b", "validSecond": 1});
+    serde_json::from_value::<PlannedLeaveRequest>(mistyped).expect_err("10 minutes were not meant");
 }

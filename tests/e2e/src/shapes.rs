@@ -39,7 +39,7 @@ words! {
 }
 words! {
     /// How a loss was noticed.
-    LossCause { ConnectionClosed, Silence, Leaving }
+    LossCause { ConnectionClosed, Silence, Leaving, ToldByOperator }
 }
 words! {
     /// Where an episode stands.
@@ -181,7 +181,13 @@ shape! {
 }
 shape! {
     /// A lost member.
-    Incident { member_uuid: String, classification: Classification, cause: LossCause, time: String }
+    Incident {
+        member_uuid: String,
+        classification: Classification,
+        cause: LossCause,
+        evidence: String,
+        time: String,
+    }
 }
 shape! {
     /// A deployment.
