@@ -72,7 +72,11 @@ fn task_groups(pipeline: &PipelineInfo) -> Table {
         rows.add_row([
             group.task.clone(),
             group.index.to_string(),
-            group.status.to_string(),
+            if group.stalled {
+                format!("{} STALLED", group.status)
+            } else {
+                group.status.to_string()
+            },
             group.attempt.to_string(),
             or_dash(group.member_uuid),
             or_dash(group.pid),
