@@ -62,6 +62,9 @@ fn a_program_that_does_not_get_on_is_shown_until_it_does_and_nothing_is_ended() 
     let story = stage.get("/job-info/1/explain", None).body;
     assert!(story.contains("task group 1 of pipeline 1 is STALLED"), "{story}");
     assert!(stage.inputs.try_recv().is_err(), "nobody is told, so nothing follows");
+    let bare = format!("/isContainerValid?execution_resource_id={execution}&progress=6");
+    assert_eq!(stage.get(&bare, None).status, 200);
+    assert!(is_stalled(&stage), "whoever has not the secret takes no mark away");
     poll(&stage, execution, 6);
     assert!(!is_stalled(&stage));
     assert_eq!(stage.metric("steadfast_stalled_containers"), 0.0);
