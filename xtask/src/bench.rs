@@ -29,7 +29,7 @@ struct Program {
     target: &'static str,
 }
 
-const PROGRAMS: [Program; 2] = [
+const PROGRAMS: [Program; 3] = [
     Program { name: "engine", package: "steadfast-sim", kind: "--bin", target: "bench-engine" },
     Program {
         name: "commit",
@@ -37,6 +37,7 @@ const PROGRAMS: [Program; 2] = [
         kind: "--example",
         target: "bench_commit",
     },
+    Program { name: "ledger", package: "steadfast-sim", kind: "--example", target: "bench_ledger" },
 ];
 
 /// One line of a bench program.

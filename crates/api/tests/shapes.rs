@@ -9,6 +9,7 @@ use steadfast_api::{
     PlannedLeave, PlannedLeaveRequest, RecoveryEpisodes, StopJobRequest, SubmitAnswer, ToAgent,
     ValidityAnswer,
 };
+use steadfast_model::LossCause;
 
 #[track_caller]
 fn holds<T: DeserializeOwned + Serialize>(promised: Value) {
@@ -68,6 +69,17 @@ fn a_record_from_before_the_feature_shows_no_dirty_task_at_all() {
         "jobId": "7", "jobName": "old", "jobStatus": "FINISHED",
         "createTime": "2026-11-30T09:31:02.123Z", "finishTime": "2026-11-30T09:31:03.000Z"
     }));
+}
+
+/// The first seed's first version will not "diagnose whether a member left because of OOM, machine failure,
+/// network partition, or Kubernetes policy": nobody here can prove any of them.
+#[test]
+fn a_cause_is_what_was_seen_and_no_diagnosis() {
+    let reads = |word: &str| serde_json::from_value::<LossCause>(word.into()).is_ok();
+    assert!(["CONNECTION_CLOSED", "SILENCE", "LEAVING"].into_iter().all(reads));
+    let diagnoses =
+        ["OOM", "OOM_KILLED", "MACHINE_FAILURE", "NETWORK_PARTITION", "EVICTED", "PREEMPTED"];
+    assert!(!diagnoses.into_iter().any(reads));
 }
 
 #[test]

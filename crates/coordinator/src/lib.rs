@@ -74,6 +74,7 @@ pub async fn run(
         host: host_name(),
         pid: std::process::id(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
+        feature_level: steadfast_model::FEATURE_LEVEL,
         since: Timestamp::default(),
     };
     let shared = Arc::new(Shared::new(store, urls, credentials));

@@ -73,6 +73,7 @@ shape! {
         status: MemberStatus,
         slots: u32,
         used_slots: u32,
+        last_seen: String,
     }
 }
 shape! {

@@ -1,6 +1,9 @@
-//! The HTTP side of a real coordinator, asked over real sockets.
+//! The coordinator from outside: what it answers over real sockets, and what becomes of its terms.
 
+mod coordinator;
 mod credentials;
+mod lists;
 mod metrics;
 mod planned_leave;
 mod server;
+mod terms;

@@ -8,6 +8,7 @@
 mod agent_terminated;
 mod bad_files;
 mod coordinator_killed;
+mod coordinator_stopped;
 mod credentials;
 mod dev_command;
 mod drain;
