@@ -188,6 +188,10 @@ pub struct TaskGroupInfo {
     pub fencing_token: Option<FencingToken>,
     /// When its lease ends if nothing extends it.
     pub lease_ends: Option<WireTime>,
+    /// `STALLED`: it is heard, and its program has reported no step for `task.progress.timeout.ms`. A mark,
+    /// which ends nobody, and goes with the next step.
+    #[serde(default)]
+    pub stalled: bool,
     /// Why its last container ended, where that was not success.
     pub last_error: Option<String>,
 }

@@ -30,5 +30,5 @@ pub use recovery::{
     RecoveryEpisodes, Sentence,
 };
 pub use time::{ParseTimeError, WireTime};
-pub use validity::{CheckpointConflict, ContainerEnded, ValidityAnswer};
+pub use validity::{CheckpointConflict, ContainerEnded, HeartbeatAnswer, ValidityAnswer};
 pub use wrapper::{AgentMessage, WrapperMessage};

@@ -16,12 +16,16 @@ pub const JOB_INFO: &str = "/job-info";
 pub const MEMBERS: &str = "/members";
 /// `GET`: a container asks whether it may go on (second seed).
 pub const IS_CONTAINER_VALID: &str = "/isContainerValid";
+/// `GET`: Samza's client asks whether its container is alive (Samza 1.8).
+pub const CONTAINER_HEARTBEAT: &str = "/containerHeartbeat";
 /// `POST`: a wrapper's good-bye after it has proved the end.
 pub const CONTAINER_ENDED: &str = "/containerEnded";
 /// `GET` and `PUT`: a task group's checkpoint.
 pub const CHECKPOINT: &str = "/checkpoint";
 /// `GET`, upgraded to a WebSocket: an agent's one connection.
 pub const AGENT: &str = "/agent";
+/// `GET`: numbers for Prometheus.
+pub const METRICS: &str = "/metrics";
 /// `GET`: the process answers.
 pub const HEALTH_LIVE: &str = "/health/live";
 /// `GET`: it leads and has reconciled.

@@ -53,6 +53,14 @@ impl ValidityAnswer {
     }
 }
 
+/// The body of a 200 answer to `GET /containerHeartbeat`, and never one field more: the client of Samza 1.8
+/// takes any other field for "dead". Every other status means *unknown*.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HeartbeatAnswer {
+    /// Whether the container may go on. It extends nothing: the wrapper holds the lease.
+    pub alive: bool,
+}
+
 /// `POST /containerEnded` (secret required): a wrapper's good-bye after it has proved the end.
 /// Repeated to every known coordinator until one answers 200.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

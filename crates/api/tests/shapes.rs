@@ -96,7 +96,7 @@ fn job_info() {
                 "taskGroupId": 1, "task": "reader", "index": 0, "status": "RUNNING", "attempt": 2,
                 "executionResourceId": EXECUTION, "memberUuid": MEMBER, "pid": 4812,
                 "wrapperPid": 4811, "fencingToken": 2, "leaseEnds": "2026-11-30T09:31:17.123Z",
-                "lastError": null
+                "stalled": false, "lastError": null
             }]
         }],
         "dirtyTask": seeds_dirty_task()

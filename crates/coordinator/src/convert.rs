@@ -14,10 +14,12 @@ use steadfast_ledger::{
     Attempt, AttemptOutcome, Episode, EpisodeStatus, Evaluation, Incident, JobLedger, Marks,
 };
 use steadfast_model::{
-    Cause, EpisodeNumber, ExecutionId, JobId, JobSpec, LeaseTerms, PipelineSpec, PipelineStatus,
-    RetryPolicy, Timestamp,
+    Cause, EpisodeNumber, JobId, JobSpec, LeaseTerms, PipelineSpec, PipelineStatus, RetryPolicy,
+    TaskSpec, Timestamp,
 };
 use steadfast_store::HistorySummary;
+
+use crate::stalled::{Standings, is_stalled};
 
 /// `"<jobId>-<n>"`.
 pub(crate) fn episode_id(job: JobId, episode: EpisodeNumber) -> String {
@@ -86,12 +88,12 @@ pub(crate) fn finished_summary(summary: &HistorySummary) -> api::JobSummary {
     }
 }
 
-/// One job in full. `lease_ends` asks the validity index; a finished job's containers have no lease.
+/// One job in full. `standings` asks the validity index; a finished job's containers have no lease.
 pub(crate) fn job_info(
     job: &JobRecord,
     evaluation: Option<&Evaluation>,
     now: Timestamp,
-    lease_ends: &dyn Fn(ExecutionId) -> Option<Timestamp>,
+    standings: &Standings<'_>,
 ) -> api::JobInfo {
     let JobRecord {
         id,
@@ -116,7 +118,7 @@ pub(crate) fn job_info(
         env_options: env_options(spec),
         error_msg: error.clone(),
         counts: restore_counts(*counts),
-        pipelines: pipelines.iter().map(|p| pipeline_info(spec, p, now, lease_ends)).collect(),
+        pipelines: pipelines.iter().map(|p| pipeline_info(spec, p, now, standings)).collect(),
         dirty_task: evaluation.map(|evaluation| dirty_task(*id, evaluation)),
     }
 }
@@ -153,7 +155,7 @@ fn pipeline_info(
     spec: &JobSpec,
     pipeline: &PipelineRecord,
     now: Timestamp,
-    lease_ends: &dyn Fn(ExecutionId) -> Option<Timestamp>,
+    standings: &Standings<'_>,
 ) -> api::PipelineInfo {
     let PipelineRecord {
         id,
@@ -170,10 +172,7 @@ fn pipeline_info(
         task_groups,
     } = pipeline;
     let spec = spec.pipelines.get((id.get() as usize).saturating_sub(1));
-    let task_name = |group: &TaskGroupRecord| {
-        let task = spec.and_then(|spec| spec.tasks.get(group.task as usize));
-        task.map(|task| task.name.clone()).unwrap_or_default()
-    };
+    let task = |group: &TaskGroupRecord| spec.and_then(|spec| spec.tasks.get(group.task as usize));
     let groups = task_groups.iter();
     api::PipelineInfo {
         pipeline_id: *id,
@@ -183,7 +182,7 @@ fn pipeline_info(
         attempt: *attempt,
         waits_for: waits_for(pipeline, spec, *not_before, now),
         task_groups: groups
-            .map(|group| task_group_info(group, task_name(group), *attempt, lease_ends))
+            .map(|group| task_group_info(group, task(group), *attempt, standings))
             .collect(),
     }
 }
@@ -231,18 +230,21 @@ fn free_slots(count: usize, spec: Option<&PipelineSpec>) -> String {
 
 fn task_group_info(
     group: &TaskGroupRecord,
-    task: String,
+    task: Option<&TaskSpec>,
     pipeline_attempt: u32,
-    lease_ends: &dyn Fn(ExecutionId) -> Option<Timestamp>,
+    standings: &Standings<'_>,
 ) -> api::TaskGroupInfo {
     let TaskGroupRecord { id, task: _, index, status, token: _, container, leftovers, last_error } =
         group;
     let shown = container.as_ref().or(leftovers.last());
     let alive = |container: &&ContainerRecord| !container.gone && !container.ended_unproven;
     let pids = shown.filter(alive).and_then(|container| container.started);
+    let standing = shown.filter(alive).map(|container| standings(container.id));
+    let standing = standing.unwrap_or_default();
+    let timeout_ms = task.map_or(0, |task| task.progress_timeout_ms);
     api::TaskGroupInfo {
         task_group_id: *id,
-        task,
+        task: task.map(|task| task.name.clone()).unwrap_or_default(),
         index: *index,
         status: *status,
         attempt: shown.map_or(pipeline_attempt, |container| container.attempt),
@@ -251,7 +253,8 @@ fn task_group_info(
         pid: pids.map(|pids| pids.program),
         wrapper_pid: pids.map(|pids| pids.wrapper),
         fencing_token: shown.map(|container| container.token),
-        lease_ends: shown.filter(alive).and_then(|c| lease_ends(c.id)).map(Into::into),
+        lease_ends: standing.lease_ends.map(Into::into),
+        stalled: is_stalled(standing.quiet_ms, timeout_ms),
         last_error: last_error.clone(),
     }
 }

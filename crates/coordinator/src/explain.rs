@@ -6,6 +6,7 @@ use steadfast_ledger::{Episode, EpisodeStatus, JobLedger, Tracking};
 use steadfast_model::{LeaveClassification, LossCause, Timestamp};
 
 use crate::convert::episode_id;
+use crate::stalled::{Stalled, Standings, stalled};
 
 /// Tells the story of a job, oldest sentence first.
 pub(crate) fn explain(job: &JobRecord, ledger: Option<&JobLedger>) -> Explanation {
@@ -27,6 +28,24 @@ pub(crate) fn explain(job: &JobRecord, ledger: Option<&JobLedger>) -> Explanatio
     }
     story.sentences.sort_by_key(|sentence| sentence.time);
     Explanation { sentences: story.sentences }
+}
+
+/// Adds what is so at this moment and is stored nowhere: which containers are heard and do not get on.
+pub(crate) fn tell_stalled(
+    told: &mut Explanation,
+    job: &JobRecord,
+    now: Timestamp,
+    standings: &Standings<'_>,
+) {
+    for Stalled { pipeline, group, quiet_ms, timeout_ms } in stalled(job, standings) {
+        let seconds = quiet_ms as f64 / 1_000.0;
+        let text = format!(
+            "task group {} of pipeline {} is STALLED: it is heard, and its program has told of no step for \
+             {seconds:.1} s (task.progress.timeout.ms is {timeout_ms}); nothing is ended for it",
+            group.id, pipeline.id
+        );
+        told.sentences.push(Sentence { time: now.into(), text, episode_id: None });
+    }
 }
 
 struct Story<'a> {

@@ -6,12 +6,14 @@
 //! thaws: a term that ends drops its whole index.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 use hashbrown::HashMap;
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use steadfast_engine::{IndexChange, IndexEntry};
 use steadfast_model::{ExecutionId, FencingToken, InvalidReason, JobId, TaskGroupId, Timestamp};
+
+use crate::progress::Progress;
 
 const SHARDS: usize = 64;
 /// Containers that are proven gone, remembered in each shard: what of them still asks is told why, and
@@ -91,11 +93,19 @@ struct Entry {
     started: AtomicBool,
     /// The second, and the checkpoints written in it, as `second * 16 + count`.
     checkpoints: AtomicU64,
+    /// Whether Samza's client in the program is answered too.
+    samza: bool,
+    /// What its program's steps say; taken only by its own questions, which come one after the other.
+    progress: Mutex<Progress>,
+    /// When it was made invalid, in milliseconds since the Unix epoch; 0: it was not.
+    revoked_ms: AtomicU64,
+    /// How long after that it last called, and one more; 0: it never did.
+    haunted_ms: AtomicU32,
 }
 
 impl Entry {
     fn new(entry: &IndexEntry) -> Self {
-        let IndexEntry { job, task_group, token, lease, assumed_answer, started } = *entry;
+        let IndexEntry { job, task_group, token, lease, assumed_answer, started, samza } = *entry;
         Self {
             job,
             task_group,
@@ -107,6 +117,10 @@ impl Entry {
             hold_ms: AtomicU64::new(0),
             started: AtomicBool::new(started),
             checkpoints: AtomicU64::new(0),
+            samza,
+            progress: Mutex::default(),
+            revoked_ms: AtomicU64::new(0),
+            haunted_ms: AtomicU32::new(0),
         }
     }
 
@@ -140,6 +154,40 @@ impl Entry {
         }
     }
 
+    /// As [`Entry::ask`], for somebody who extends nothing.
+    fn heartbeat(&self, now: Timestamp) -> Heartbeat {
+        if !self.samza {
+            return Heartbeat::NotAsked;
+        }
+        match self.cell.state() {
+            State::Invalid => Heartbeat::Dead(self.reason()),
+            State::Frozen => Heartbeat::Unknown,
+            State::Live { last } => {
+                let is_held = self.hold_ms.load(Ordering::Acquire) > 0;
+                let has_lease = last.is_some_and(|last| now < last + self.lease_ms);
+                if !is_held || has_lease { Heartbeat::Alive } else { Heartbeat::Unknown }
+            }
+        }
+    }
+
+    /// It called though it is invalid; whether for the first time.
+    fn haunt(&self, now: Timestamp) -> bool {
+        let revoked_ms = self.revoked_ms.load(Ordering::Acquire);
+        let since_ms = now.as_millis().saturating_sub(revoked_ms);
+        let word = u32::try_from(since_ms).unwrap_or(u32::MAX).saturating_add(1);
+        self.haunted_ms.fetch_max(word, Ordering::AcqRel) == 0
+    }
+
+    fn standing(&self) -> Standing {
+        match self.cell.state() {
+            State::Live { last } => Standing {
+                lease_ends: last.map(|last| last + self.lease_ms),
+                quiet_ms: self.progress.lock().quiet_ms(),
+            },
+            State::Frozen | State::Invalid => Standing::default(),
+        }
+    }
+
     fn valid(&self, lease_ms: u64, next_poll_ms: u64) -> Answer {
         Answer::Valid { lease_ms, next_poll_ms, token: self.token }
     }
@@ -168,6 +216,28 @@ pub(crate) enum Answer {
     Valid { lease_ms: u64, next_poll_ms: u64, token: FencingToken },
     Invalid(InvalidReason),
     Unknown { ask_again_ms: u64 },
+}
+
+/// What Samza's client in a container is to be told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Heartbeat {
+    Alive,
+    Dead(InvalidReason),
+    Unknown,
+    /// Its job does not ask for Samza's heartbeat.
+    NotAsked,
+}
+
+/// The last "yes" that a container was given; `None`: it never had one.
+pub(crate) type LastAnswer = (ExecutionId, Option<Timestamp>);
+
+/// How a container stands, for those who look.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Standing {
+    /// When its lease ends if nothing extends it.
+    pub lease_ends: Option<Timestamp>,
+    /// For how long its program has told of no step.
+    pub quiet_ms: u64,
 }
 
 /// Whose checkpoint a container writes.
@@ -281,12 +351,50 @@ impl ValidityIndex {
         self.with(execution, |entry| entry.admit_checkpoint(now)).unwrap_or(false)
     }
 
-    /// When a container's lease ends if nothing extends it.
-    pub fn lease_ends(&self, execution: ExecutionId) -> Option<Timestamp> {
-        self.with(execution, |entry| match entry.cell.state() {
-            State::Live { last } => last.map(|last| last + entry.lease_ms),
-            State::Frozen | State::Invalid => None,
-        })?
+    /// What Samza's client is told about this container.
+    pub fn heartbeat(&self, execution: ExecutionId, now: Timestamp) -> Heartbeat {
+        if !self.is_open() {
+            return Heartbeat::Unknown;
+        }
+        self.with(execution, |entry| entry.heartbeat(now))
+            .unwrap_or(Heartbeat::Dead(InvalidReason::UnknownId))
+    }
+
+    /// Takes in how many steps a container's program has done.
+    pub fn hear_progress(&self, execution: ExecutionId, steps: u64, now: Timestamp) {
+        let _ = self.with(execution, |entry| {
+            entry.progress.lock().hear(steps, now, entry.schedule_ms);
+        });
+    }
+
+    /// How a container stands: nothing for one that is not live.
+    pub fn standing(&self, execution: ExecutionId) -> Standing {
+        self.with(execution, Entry::standing).unwrap_or_default()
+    }
+
+    /// A container that is invalid called; whether for the first time. Of an id that nobody knows, nobody
+    /// can tell.
+    pub fn haunt(&self, execution: ExecutionId, now: Timestamp) -> bool {
+        self.with(execution, |entry| entry.haunt(now)).unwrap_or(false)
+    }
+
+    /// From when this container's zombie lifetime is counted: its revocation is durable.
+    pub fn note_revoked(&self, execution: ExecutionId, now: Timestamp) {
+        let _ = self.with(execution, |entry| {
+            let never = entry.revoked_ms.compare_exchange(
+                0,
+                now.as_millis(),
+                Ordering::AcqRel,
+                Ordering::Acquire,
+            );
+            never.is_ok()
+        });
+    }
+
+    /// How long after its revocation a container last called; `None` if it never did.
+    pub fn zombie_lifetime_ms(&self, execution: ExecutionId) -> Option<u64> {
+        let word = self.with(execution, |entry| entry.haunted_ms.load(Ordering::Acquire))?;
+        word.checked_sub(1).map(u64::from)
     }
 
     /// Answers "unknown" for this container from now on.
@@ -295,7 +403,7 @@ impl ValidityIndex {
     }
 
     /// Applies a change whose commit is durable; for a revocation it returns the last answer.
-    pub fn apply(&self, change: &IndexChange) -> Option<(ExecutionId, Option<Timestamp>)> {
+    pub fn apply(&self, change: &IndexChange) -> Option<LastAnswer> {
         match *change {
             IndexChange::Live(id, ref entry) => {
                 self.shard(id).write().entries.insert(id, Entry::new(entry));
@@ -345,6 +453,7 @@ mod tests {
             lease: LeaseTerms { lease_ms: 15_000, grace_ms: 5_000, schedule_ms: 1_000 },
             assumed_answer,
             started: false,
+            samza: true,
         }
     }
 
@@ -439,6 +548,61 @@ mod tests {
         assert_eq!(index.peek(ID), None);
         assert_eq!(index.apply(&revoke()), Some((ID, None)));
         assert_eq!(index.peek(ID), Some(false));
+    }
+
+    #[test]
+    fn samzas_client_hears_a_verdict_only_where_it_is_certain() {
+        let index = index(None);
+        assert_eq!(index.heartbeat(ID, at(0)), Heartbeat::Alive);
+        index.apply(&IndexChange::Hold(ID, 300));
+        assert_eq!(index.heartbeat(ID, at(0)), Heartbeat::Unknown, "it never had a yes");
+        index.apply(&IndexChange::Release(ID));
+        assert!(matches!(index.ask(ID, at(0)), Answer::Valid { .. }));
+        index.apply(&IndexChange::Hold(ID, 300));
+        assert_eq!(index.heartbeat(ID, at(14_999)), Heartbeat::Alive);
+        assert_eq!(index.heartbeat(ID, at(15_000)), Heartbeat::Unknown, "its lease is over");
+        index.freeze(ID);
+        assert_eq!(index.heartbeat(ID, at(0)), Heartbeat::Unknown);
+        assert_eq!(index.apply(&revoke()), Some((ID, Some(at(0)))), "nothing was extended");
+        assert_eq!(index.heartbeat(ID, at(0)), Heartbeat::Dead(InvalidReason::Superseded));
+        let other = ExecutionId::of_term(TermNonce::new(1), 2);
+        assert_eq!(index.heartbeat(other, at(0)), Heartbeat::Dead(InvalidReason::UnknownId));
+        index.close();
+        for id in [ID, other] {
+            assert_eq!(index.heartbeat(id, at(0)), Heartbeat::Unknown);
+        }
+    }
+
+    #[test]
+    fn a_job_that_does_not_ask_for_samzas_heartbeat_does_not_get_one() {
+        let index = ValidityIndex::new();
+        index.apply(&IndexChange::Live(ID, IndexEntry { samza: false, ..entry(None) }));
+        index.open();
+        assert_eq!(index.heartbeat(ID, at(0)), Heartbeat::NotAsked);
+    }
+
+    #[test]
+    fn a_zombie_lives_from_its_revocation_to_its_last_call() {
+        let index = index(None);
+        index.apply(&revoke());
+        index.note_revoked(ID, at(100));
+        index.note_revoked(ID, at(900));
+        assert_eq!(index.zombie_lifetime_ms(ID), None, "it has not called");
+        assert!(index.haunt(ID, at(100)), "the first call");
+        assert_eq!(index.zombie_lifetime_ms(ID), Some(0));
+        assert!(!index.haunt(ID, at(2_600)));
+        assert!(!index.haunt(ID, at(1_000)), "a call that was overtaken");
+        assert_eq!(index.zombie_lifetime_ms(ID), Some(2_500));
+    }
+
+    #[test]
+    fn quiet_is_told_of_a_live_container_only() {
+        let index = index(None);
+        index.hear_progress(ID, 3, at(0));
+        index.hear_progress(ID, 3, at(1_000));
+        assert_eq!(index.standing(ID).quiet_ms, 1_000);
+        index.freeze(ID);
+        assert_eq!(index.standing(ID), Standing::default());
     }
 
     #[test]

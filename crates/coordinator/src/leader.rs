@@ -7,9 +7,9 @@
 use std::cmp::Reverse;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use steadfast_engine::{Effect, Engine, Input, SelfSuspicion, Settings, Step};
+use steadfast_engine::{Effect, Engine, IndexChange, Input, SelfSuspicion, Settings, Step};
 use steadfast_model::{LossCause, TermNonce, Timestamp};
 use steadfast_store::{HistoryCursor, LeaderInfo, Store, StoreError, Term as StoreTerm};
 use tokio::sync::{mpsc, watch};
@@ -17,7 +17,9 @@ use tracing::{error, info, warn};
 
 use crate::clock::Clock;
 use crate::commit::{self, Refused};
+use crate::index::{LastAnswer, ValidityIndex};
 use crate::launch::Announcement;
+use crate::metrics::Metrics;
 use crate::secrets::Secrets;
 use crate::shared::{INBOX, Shared, Term};
 use crate::view::{Finished, View};
@@ -75,6 +77,7 @@ pub(crate) async fn run_term(
     let serving = Arc::new(Term::new(term.epoch(), clock, me, secrets, viewed, inbox));
     info!(epoch = %term.epoch(), "leads");
     let urls = shared.urls.clone();
+    shared.metrics.term_began();
     let mut leader = Leader {
         engine,
         term,
@@ -111,7 +114,7 @@ async fn load_history(store: &dyn Store) -> Result<Finished, StoreError> {
     }
 }
 
-fn first_view(
+pub(crate) fn first_view(
     engine: &Engine,
     epoch: steadfast_model::Epoch,
     since: Timestamp,
@@ -148,8 +151,10 @@ impl Leader {
                 Ok(batch) => batch,
                 Err(end) => return end,
             };
+            let began = Instant::now();
             let steps = self.decide(batch);
-            if let Err(why) = self.carry_out(steps).await {
+            shared.metrics.decided(began.elapsed());
+            if let Err(why) = self.carry_out(steps, &shared.metrics).await {
                 return TermEnd::Lost(why);
             }
             if !served && self.returned.is_empty() {
@@ -203,7 +208,7 @@ impl Leader {
         steps
     }
 
-    async fn carry_out(&mut self, steps: Vec<Step>) -> Result<(), String> {
+    async fn carry_out(&mut self, steps: Vec<Step>, metrics: &Metrics) -> Result<(), String> {
         let index = &self.serving.index;
         for execution in steps.iter().flat_map(|step| &step.freeze) {
             index.freeze(*execution);
@@ -211,15 +216,23 @@ impl Leader {
         // What readers see is what is durable.
         let before = self.view.borrow().jobs.clone();
         let durable = |job| before.get(&job).and_then(|job| job.ledger.clone());
+        let began = Instant::now();
         let refused = commit::commit(self.term.as_mut(), &steps, &durable).await?;
+        if !steps.iter().all(Step::writes_nothing) {
+            metrics.committed(began.elapsed());
+        }
         self.returned.extend(
             refused.keys().map(|job| Input::LedgerRefused { job: *job, durable: durable(*job) }),
         );
+        let now = self.serving.clock.now();
         let mut answers = Vec::new();
         for step in &steps {
+            if let Some(event) = &step.member_event {
+                metrics.member_lost(event.cause);
+            }
             let of_jobs = step.jobs.iter().flat_map(|job| &job.index);
-            answers
-                .extend(step.index.iter().chain(of_jobs).filter_map(|change| index.apply(change)));
+            let changes = step.index.iter().chain(of_jobs);
+            answers.extend(changes.filter_map(|change| apply(index, change, now, metrics)));
         }
         if !answers.is_empty() {
             self.returned.push_back(Input::LastAnswers(answers));
@@ -265,6 +278,25 @@ impl Leader {
     }
 }
 
+/// Applies a change, and keeps count of the zombies: who was revoked, and for how long it went on calling.
+fn apply(
+    index: &ValidityIndex,
+    change: &IndexChange,
+    now: Timestamp,
+    metrics: &Metrics,
+) -> Option<LastAnswer> {
+    if let IndexChange::Remove(execution) = change
+        && let Some(lifetime_ms) = index.zombie_lifetime_ms(*execution)
+    {
+        metrics.zombie_gone(lifetime_ms);
+    }
+    let told = index.apply(change);
+    if let IndexChange::Invalid(execution, ..) = change {
+        index.note_revoked(*execution, now);
+    }
+    told
+}
+
 fn log_suspicion(before: Option<SelfSuspicion>, now: Option<SelfSuspicion>) {
     match (before, now) {
         (None, Some(suspicion)) => warn!(
@@ -291,4 +323,42 @@ fn log_loss(step: &Step) {
         affected_jobs = step.jobs.len(),
         what
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use steadfast_engine::IndexEntry;
+    use steadfast_model::{
+        ExecutionId, FencingToken, InvalidReason, JobId, LeaseTerms, TaskGroupId, TermNonce,
+    };
+
+    use super::*;
+
+    #[test]
+    fn a_zombies_lifetime_is_told_once_it_is_gone() {
+        let (index, metrics) = (ValidityIndex::new(), Metrics::new());
+        let at = |ms: u64| Timestamp::from_millis(1_000_000 + ms);
+        let entry = IndexEntry {
+            job: JobId::new(1),
+            task_group: TaskGroupId::new(1),
+            token: FencingToken::new(7),
+            lease: LeaseTerms { lease_ms: 15_000, grace_ms: 5_000, schedule_ms: 1_000 },
+            assumed_answer: None,
+            started: false,
+            samza: false,
+        };
+        let told = || metrics.encode(None).unwrap();
+        let [calls, never] = [1, 2].map(|seq| ExecutionId::of_term(TermNonce::new(1), seq));
+        for id in [calls, never] {
+            let revoke = IndexChange::Invalid(id, InvalidReason::Superseded, entry);
+            assert!(apply(&index, &revoke, at(0), &metrics).is_some());
+        }
+        assert!(index.haunt(calls, at(2_500)));
+        assert!(told().contains("steadfast_zombie_lifetime_seconds_count 0"), "{}", told());
+        for id in [calls, never] {
+            let _ = apply(&index, &IndexChange::Remove(id), at(9_000), &metrics);
+        }
+        assert!(told().contains("steadfast_zombie_lifetime_seconds_count 1"), "{}", told());
+        assert!(told().contains("steadfast_zombie_lifetime_seconds_sum 2.5"), "{}", told());
+    }
 }

@@ -16,8 +16,11 @@ mod http;
 mod index;
 mod launch;
 mod leader;
+mod metrics;
+mod progress;
 mod secrets;
 mod shared;
+mod stalled;
 mod view;
 
 use std::net::SocketAddr;

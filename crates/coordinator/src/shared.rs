@@ -15,6 +15,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use crate::clock::Clock;
 use crate::credentials::Credentials;
 use crate::index::ValidityIndex;
+use crate::metrics::Metrics;
 use crate::secrets::Secrets;
 use crate::view::View;
 
@@ -122,12 +123,14 @@ pub(crate) struct Shared {
     pub urls: Vec<String>,
     /// Who may call; `None` where everybody may who reaches the loopback address.
     pub credentials: Option<Credentials>,
+    /// What this process counts, over all its terms.
+    pub metrics: Metrics,
     term: ArcSwapOption<Term>,
 }
 
 impl Shared {
     pub fn new(store: Arc<dyn Store>, urls: Vec<String>, credentials: Option<Credentials>) -> Self {
-        Self { store, urls, credentials, term: ArcSwapOption::empty() }
+        Self { store, urls, credentials, metrics: Metrics::new(), term: ArcSwapOption::empty() }
     }
 
     /// The term that is served, once it has been reconciled.

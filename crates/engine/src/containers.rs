@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use steadfast_model::{
     ContainerEvent, ExecutionId, InvalidReason, JobId, MemberUuid, Outcome, PipelineId,
-    PipelineStatus, Proof, TaskGroupId, TaskGroupStatus, Timestamp,
+    PipelineStatus, Proof, StopCause, TaskGroupId, TaskGroupStatus, Timestamp,
 };
 
 use crate::causes::{FirstCause, NOBODY_SAW};
@@ -100,6 +100,7 @@ impl ContainerRecord {
             lease: job.spec.container.lease,
             assumed_answer: None,
             started: self.started.is_some(),
+            samza: job.spec.container.samza,
         }
     }
 }
@@ -223,6 +224,9 @@ impl Engine {
         let Some(job) = self.jobs.get_mut(&at.job) else { return };
         let Some(group) = job.pipeline(at.pipeline).and_then(|p| p.group(at.group)) else { return };
         let Some(container) = group.container.as_mut() else { return };
+        // Where the end is not proven, the lease is waited for here too, and counted then.
+        let expired = matches!(outcome, Some(Outcome::Ended { why: StopCause::LeaseExpired, .. }));
+        self.counters.leases_expired += u64::from(expired && proof.is_some());
         let succeeded = proof.is_some() && outcome == Some(Outcome::Exited { code: 0 });
         if proof.is_some() {
             container.gone = true;

@@ -58,6 +58,9 @@ impl Ledger {
 pub struct Counters {
     /// Reports about containers that are not the present ones, or that were known already.
     pub redundant_notifications: u64,
+    /// Leases that ran out: at a container that got no "yes" in time, or of an old copy whose end nobody
+    /// could prove.
+    pub leases_expired: u64,
 }
 
 /// A member as the engine sees it now.

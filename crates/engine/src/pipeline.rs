@@ -197,16 +197,17 @@ impl Engine {
     /// Whether no old copy stands in the way; removes those whose lease is over, asks again for proof of
     /// those whose agent is healthy, and sets alarms for the rest.
     fn old_copies_gone(&mut self, job_id: JobId, pipeline_id: PipelineId, d: &mut Draft) -> bool {
-        let Some(record) = self.jobs.get(&job_id).and_then(|job| job.record.pipeline(pipeline_id))
-        else {
-            return false;
-        };
+        let Some(job) = self.jobs.get(&job_id) else { return false };
+        let Some(record) = job.record.pipeline(pipeline_id) else { return false };
+        let has_leases = job.record.spec.container.validator_enabled;
         let leftovers: Vec<ContainerRecord> = record.leftovers().cloned().collect();
         let mut gone = true;
         for leftover in &leftovers {
             let Some(at) = self.containers.get(leftover.id) else { continue };
             match self.obstacle(leftover, d.now) {
                 None => {
+                    let waited = has_leases && matches!(at.answer, Answer::Told(Some(_)));
+                    self.counters.leases_expired += u64::from(waited);
                     self.remove_leftover(leftover.id, at, d);
                     continue;
                 }

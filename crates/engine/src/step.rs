@@ -140,6 +140,8 @@ pub struct IndexEntry {
     pub assumed_answer: Option<Timestamp>,
     /// Whether it was reported started.
     pub started: bool,
+    /// Whether Samza's client in the program is answered too.
+    pub samza: bool,
 }
 
 /// Something to do once the writes are durable.

@@ -96,6 +96,7 @@ scenarios! {
     failed_deployment_counts_again,
     kill_while_deploying,
     killed_around_the_count,
+    leases_that_ran_out_are_counted,
     leaving_is_one_loss_and_no_failure,
     loss_journalled_before_its_jobs,
     loss_while_loading,

@@ -10,6 +10,7 @@
 
 mod env;
 mod pipelines;
+mod samza;
 mod section;
 mod suggest;
 
@@ -58,6 +59,7 @@ pub fn read(text: &[u8], variables: &BTreeMap<String, String>) -> Result<JobFile
     let mut root = Section::open(&mut reading, "", Position::START, &resolved.root, ROOT_KEYS);
     let env = env::read(&mut reading, &mut root);
     let pipelines = pipelines::read(&mut reading, &mut root);
+    samza::refuse_without_wrapper(&mut reading, &env.container, &pipelines);
     let places = reading.finish()?;
     let spec = JobSpec {
         name: env.name,

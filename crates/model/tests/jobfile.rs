@@ -353,6 +353,20 @@ fn a_lease_must_hold_three_polls() {
 }
 
 #[test]
+fn samzas_heartbeat_needs_the_wrapper() {
+    let samza = SMALLEST.replace("env {", "env { job.container.validator.samza = true,");
+    assert!(read(&samza).spec.container.samza);
+    let library = samza.replace("command", "validator = library, command");
+    let column = 1 + library.lines().nth(1).unwrap().find("library").unwrap();
+    let place = format!("2:{column} pipelines[0].tasks[0].validator: | samza = true");
+    assert_refused(&library, &[], &[&format!("{place} | expected \"wrapper\"")]);
+    let disabled = samza.replace("env {", "env { job.container.validator.enabled = false,");
+    let at = 1 + disabled.find("true").unwrap();
+    let expected = format!("1:{at} env.job.container.validator.samza: | enabled = true");
+    assert_refused(&disabled, &[], &[&expected]);
+}
+
+#[test]
 fn tasks_are_refused_at_their_place() {
     for (line, expected) in [
         ("parallelism = 10001", "3:15 pipelines[0].tasks[0].parallelism: | from 1 to 10000"),

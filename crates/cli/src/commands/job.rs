@@ -72,7 +72,11 @@ fn task_groups(pipeline: &PipelineInfo) -> Table {
         rows.add_row([
             group.task.clone(),
             group.index.to_string(),
-            group.status.to_string(),
+            if group.stalled {
+                format!("{} STALLED", group.status)
+            } else {
+                group.status.to_string()
+            },
             group.attempt.to_string(),
             or_dash(group.member_uuid),
             or_dash(group.pid),
@@ -81,4 +85,34 @@ fn task_groups(pipeline: &PipelineInfo) -> Table {
         ]);
     }
     rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_container_that_does_not_get_on_is_marked() {
+        let job = |stalled: bool| -> JobInfo {
+            serde_json::from_value(serde_json::json!({
+                "jobId": "7", "jobName": "j", "jobStatus": "RUNNING",
+                "createTime": "2026-11-30T09:31:02.123Z", "finishTime": null, "envOptions": {},
+                "errorMsg": null,
+                "counts": {"memberLoss": 0, "program": 0, "ladder": 0, "planned": 0},
+                "pipelines": [{
+                    "pipelineId": 1, "name": "p", "pipelineStatus": "RUNNING", "restores": 0,
+                    "attempt": 1, "waitsFor": null,
+                    "taskGroups": [{
+                        "taskGroupId": 1, "task": "t", "index": 0, "status": "RUNNING", "attempt": 1,
+                        "executionResourceId": null, "memberUuid": null, "pid": null,
+                        "wrapperPid": null, "fencingToken": null, "leaseEnds": null,
+                        "stalled": stalled, "lastError": null
+                    }]
+                }]
+            }))
+            .unwrap()
+        };
+        assert!(render(&job(true)).contains("RUNNING STALLED"));
+        assert!(!render(&job(false)).contains("STALLED"));
+    }
 }

@@ -21,6 +21,7 @@ use crate::index::CheckpointOwner;
 use crate::shared::{Shared, Term};
 
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct CheckpointQuery {
     execution_resource_id: ExecutionId,
 }
@@ -93,6 +94,14 @@ fn admit(
     }
 }
 
+/// Counts what was fenced off: somebody who no longer holds its task group wanted to write.
+fn counted(shared: &Shared, refused: Refused) -> Refused {
+    if let Refused::Superseded(_) = refused {
+        shared.metrics.fenced_write();
+    }
+    refused
+}
+
 pub(crate) async fn read(
     State(shared): State<Arc<Shared>>,
     query: CheckpointQueryResult,
@@ -115,7 +124,8 @@ pub(crate) async fn write(
     value: Result<Bytes, BytesRejection>,
 ) -> Result<StatusCode, Refused> {
     let value = value.map_err(|refused| Failure::bad_body(&refused))?;
-    let (term, execution, owner) = admit(&shared, query, &headers)?;
+    let (term, execution, owner) =
+        admit(&shared, query, &headers).map_err(|refused| counted(&shared, refused))?;
     if value.len() > MAX_CHECKPOINT_BYTES {
         return Err(CheckpointError::TooLarge.into());
     }
@@ -124,6 +134,7 @@ pub(crate) async fn write(
     }
     let CheckpointOwner { job, task_group, token } = owner;
     let guard = CheckpointGuard { epoch: term.epoch, job, task_group, token };
-    shared.store.write_checkpoint(guard, value).await?;
+    let written = shared.store.write_checkpoint(guard, value).await;
+    written.map_err(|error| counted(&shared, error.into()))?;
     Ok(StatusCode::NO_CONTENT)
 }

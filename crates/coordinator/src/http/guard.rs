@@ -36,6 +36,8 @@ fn need(method: &Method, path: &str) -> Need {
     match path {
         paths::HEALTH_LIVE | paths::HEALTH_READY => Need::Nothing,
         paths::IS_CONTAINER_VALID | paths::CONTAINER_ENDED | paths::CHECKPOINT => Need::Nothing,
+        // Samza's client has no secret to show; it learns whether an id lives, as without one elsewhere.
+        paths::CONTAINER_HEARTBEAT => Need::Nothing,
         paths::AGENT => Need::Token(Role::Member),
         _ if *method == Method::GET || *method == Method::HEAD => Need::Token(Role::Reader),
         _ => Need::Token(Role::Operator),
@@ -100,6 +102,8 @@ mod tests {
             ("GET", "/health/ready", Need::Nothing),
             ("GET", "/isContainerValid", Need::Nothing),
             ("POST", "/containerEnded", Need::Nothing),
+            ("GET", "/containerHeartbeat", Need::Nothing),
+            ("GET", "/metrics", Need::Token(Role::Reader)),
             ("GET", "/checkpoint", Need::Nothing),
             ("PUT", "/checkpoint", Need::Nothing),
             ("GET", "/agent", Need::Token(Role::Member)),

@@ -18,6 +18,7 @@ use steadfast_engine::{Input, Reply};
 use steadfast_model::{EvaluationStatus, JobId, JobSpec, JobStatus, jobfile};
 
 use super::respond::{Failure, ask, json, not_leading, unexpected};
+use crate::index::Standing;
 use crate::shared::{Shared, Term};
 use crate::view::JobView;
 use crate::{convert, explain as story};
@@ -210,11 +211,13 @@ pub(crate) async fn info(
         Found::Running(job) => {
             let watermarks = term.view.borrow().watermarks;
             let evaluation = job.evaluation(watermarks);
-            let lease_ends = |execution| term.index.lease_ends(execution);
-            convert::job_info(&job.record, Some(&evaluation), now, &lease_ends)
+            let standings = |execution| term.index.standing(execution);
+            convert::job_info(&job.record, Some(&evaluation), now, &standings)
         }
         Found::Finished(history) => {
-            convert::job_info(&history.job, history.evaluation.as_ref(), now, &|_| None)
+            convert::job_info(&history.job, history.evaluation.as_ref(), now, &|_| {
+                Standing::default()
+            })
         }
     };
     Ok(json(StatusCode::OK, &info))
@@ -242,7 +245,12 @@ pub(crate) async fn explain(
     let term = shared.term().ok_or_else(not_leading)?;
     let (_, found) = find(&shared, &term, &job).await?;
     let explanation = match &found {
-        Found::Running(job) => story::explain(&job.record, job.ledger.as_deref()),
+        Found::Running(job) => {
+            let standings = |execution| term.index.standing(execution);
+            let mut told = story::explain(&job.record, job.ledger.as_deref());
+            story::tell_stalled(&mut told, &job.record, term.clock.now(), &standings);
+            told
+        }
         Found::Finished(history) => story::explain(&history.job, history.ledger.as_ref()),
     };
     Ok(json(StatusCode::OK, &explanation))

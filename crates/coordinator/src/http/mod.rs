@@ -6,11 +6,22 @@
 mod agents;
 mod checkpoint;
 mod guard;
+mod heartbeat;
 mod jobs;
 mod leaves;
+mod metrics;
 mod overview;
 mod respond;
 mod validity;
+
+#[cfg(test)]
+mod ids_tests;
+#[cfg(test)]
+mod samza_client;
+#[cfg(test)]
+mod stage;
+#[cfg(test)]
+mod stalled_tests;
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -66,6 +77,8 @@ fn router(shared: Arc<Shared>) -> Router {
         .route(&format!("{}/{{job}}", paths::JOB_INFO), get(jobs::info))
         .route(&format!("{}/{{job}}/recovery-episodes", paths::JOB_INFO), get(jobs::episodes))
         .route(&format!("{}/{{job}}/explain", paths::JOB_INFO), get(jobs::explain))
+        .route(paths::METRICS, get(metrics::metrics))
+        .route(paths::CONTAINER_HEARTBEAT, get(heartbeat::heartbeat))
         .route(paths::CONTAINER_ENDED, post(validity::ended))
         .route(paths::CHECKPOINT, get(checkpoint::read).put(checkpoint::write))
         .route(paths::AGENT, get(agents::connect))

@@ -19,10 +19,11 @@ use steadfast_model::{ContainerEvent, ExecutionId};
 
 use super::respond::{Failure, json as answer_json, not_leading};
 use crate::index::Answer;
+use crate::metrics::{Call, Endpoint};
 use crate::shared::{Shared, Term};
 
 /// The longest query that can hold everything a container may say.
-const MAX_QUERY_BYTES: usize = 1_024;
+pub(super) const MAX_QUERY_BYTES: usize = 1_024;
 
 /// What a container asks.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -32,6 +33,8 @@ struct Question {
     started: bool,
     pid: Option<u32>,
     wrapper_pid: Option<u32>,
+    /// Steps that the program has done.
+    progress: Option<u64>,
 }
 
 impl Question {
@@ -62,9 +65,8 @@ impl Question {
                 "wrapperPid" => {
                     question.wrapper_pid = Some(value.parse().map_err(|_| number("wrapperPid"))?);
                 }
-                // Steps of the program's work; nothing follows from them yet.
                 "progress" => {
-                    value.parse::<u64>().map_err(|_| number("progress"))?;
+                    question.progress = Some(value.parse().map_err(|_| number("progress"))?);
                 }
                 _ => return Err(format!("{key} is not known here")),
             }
@@ -76,31 +78,37 @@ impl Question {
 
 /// `GET /isContainerValid`.
 pub(crate) async fn answer(shared: &Shared, request: &Request<hyper::body::Incoming>) -> Response {
+    let (call, response) = judge(shared, request).await;
+    shared.metrics.called(Endpoint::Validity, call);
+    response
+}
+
+async fn judge(shared: &Shared, request: &Request<hyper::body::Incoming>) -> (Call, Response) {
+    let refused = |failure: Failure| (Call::Refused, failure.into_response());
     if request.method() != Method::GET {
-        return super::respond::no_such_method(request.method().clone(), request.uri().clone())
-            .await;
+        let (method, uri) = (request.method().clone(), request.uri().clone());
+        return (Call::Refused, super::respond::no_such_method(method, uri).await);
     }
     let question = match Question::read(request.uri().query()) {
         Ok(question) => question,
-        Err(why) => return Failure::bad_request(why).into_response(),
+        Err(why) => return refused(Failure::bad_request(why)),
     };
     let Some(execution) = question.execution else {
-        return Failure::bad_request("execution_resource_id is missing").into_response();
+        return refused(Failure::bad_request("execution_resource_id is missing"));
     };
-    let Some(term) = shared.term() else { return cannot_know(shared, 200) };
+    let Some(term) = shared.term() else { return (Call::Unknown, cannot_know(shared, 200)) };
     match bearer(request.headers()) {
         Some(secret) if term.secrets.is_of(execution, secret) => {
             verdict(shared, &term, execution, &question).await
         }
-        Some(_) => {
-            Failure::unauthorized("this is not the secret of this container").into_response()
-        }
+        Some(_) => refused(Failure::unauthorized("this is not the secret of this container")),
         None => match term.index.peek(execution) {
             Some(is_valid) => {
                 let bare = ValidityAnswer { is_valid, ..ValidityAnswer::default() };
-                answer_json(StatusCode::OK, &bare)
+                let call = if is_valid { Call::Valid } else { Call::Invalid };
+                (call, answer_json(StatusCode::OK, &bare))
             }
-            None => cannot_know(shared, 200),
+            None => (Call::Unknown, cannot_know(shared, 200)),
         },
     }
 }
@@ -110,16 +118,23 @@ async fn verdict(
     term: &Term,
     execution: ExecutionId,
     question: &Question,
-) -> Response {
-    let body = match term.index.ask(execution, term.clock.now()) {
-        Answer::Unknown { ask_again_ms } => return cannot_know(shared, ask_again_ms),
-        Answer::Invalid(reason) => ValidityAnswer {
-            is_valid: false,
-            reason: Some(reason),
-            coordinator_epoch: Some(term.epoch),
-            nonce: question.nonce,
-            ..ValidityAnswer::default()
-        },
+) -> (Call, Response) {
+    let now = term.clock.now();
+    let body = match term.index.ask(execution, now) {
+        Answer::Unknown { ask_again_ms } => {
+            return (Call::Unknown, cannot_know(shared, ask_again_ms));
+        }
+        Answer::Invalid(reason) => {
+            shared.metrics.invalid_called(reason, term.index.haunt(execution, now));
+            let body = ValidityAnswer {
+                is_valid: false,
+                reason: Some(reason),
+                coordinator_epoch: Some(term.epoch),
+                nonce: question.nonce,
+                ..ValidityAnswer::default()
+            };
+            return (Call::Invalid, answer_json(StatusCode::OK, &body));
+        }
         Answer::Valid { lease_ms, next_poll_ms, token } => ValidityAnswer {
             is_valid: true,
             lease_ms: Some(lease_ms),
@@ -131,8 +146,11 @@ async fn verdict(
             nonce: question.nonce,
         },
     };
+    if let Some(steps) = question.progress {
+        term.index.hear_progress(execution, steps, now);
+    }
     if let (true, Some(pid), Some(wrapper_pid)) =
-        (question.started && body.is_valid, question.pid, question.wrapper_pid)
+        (question.started, question.pid, question.wrapper_pid)
         && term.index.is_start_news(execution)
     {
         let event = ContainerEvent::Started { pid, wrapper_pid };
@@ -140,11 +158,11 @@ async fn verdict(
         // The verdict does not depend on it: if the term is over, the next one is told again.
         let _ = term.tell(Input::Container { execution, event, reporter }).await;
     }
-    answer_json(StatusCode::OK, &body)
+    (Call::Valid, answer_json(StatusCode::OK, &body))
 }
 
 /// 503: whoever asks goes on while its lease lasts, and asks the next coordinator.
-fn cannot_know(shared: &Shared, ask_again_ms: u64) -> Response<Body> {
+pub(super) fn cannot_know(shared: &Shared, ask_again_ms: u64) -> Response<Body> {
     let body = json!({
         "status": "fail",
         "message": "this coordinator cannot know at the moment; ask again, or ask another",

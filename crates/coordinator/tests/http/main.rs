@@ -3,6 +3,7 @@
 mod coordinator;
 mod credentials;
 mod lists;
+mod metrics;
 mod planned_leave;
 mod server;
 mod terms;

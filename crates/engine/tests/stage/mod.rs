@@ -17,11 +17,11 @@ use std::sync::Arc;
 
 use steadfast_engine::records::MemberRecord;
 use steadfast_engine::{
-    AgentMessage, Connection, Effect, Engine, IndexChange, Input, Reply, Reporter, Settings, Step,
-    Ticket,
+    AgentMessage, Connection, Counters, Effect, Engine, IndexChange, Input, Reply, Reporter,
+    Settings, Step, Ticket,
 };
 use steadfast_model::{
-    ContainerEvent, ExecutionId, JobId, MemberUuid, Outcome, Proof, TermNonce, Timestamp,
+    ContainerEvent, ExecutionId, JobId, MemberUuid, Outcome, Proof, StopCause, TermNonce, Timestamp,
 };
 
 use durable::{Durable, Part};
@@ -138,6 +138,12 @@ impl Stage {
                 let job = self.job(words.name(1));
                 self.say_lines(listing::episodes(&self.engine, &self.durable, job));
             }
+            "counters" => {
+                let Counters { redundant_notifications, leases_expired } = self.engine.counters();
+                self.say(format!(
+                    "{redundant_notifications} redundant notifications, {leases_expired} leases expired"
+                ));
+            }
             "stored" => self.say_lines(vec![self.durable.to_string()]),
             other => panic!("no such command: {other}"),
         }
@@ -174,13 +180,17 @@ impl Stage {
         self.step(Input::Hello { connection, member, welcomed, containers });
     }
 
-    /// `ended c1 code=1`, `signal=9`, `not-started`, `told` (by the ladder), `unproven`; with `awaited`
+    /// `ended c1 code=1`, `signal=9`, `not-started`, `expired` (by its validator), `told` (by the ladder),
+    /// `unproven`; with `awaited`
     /// the reporter waits for the acknowledgement and would say it again without.
     fn ended(&mut self, words: &Words) {
         let proven = !words.has("unproven");
         let outcome = match (words.number("code"), words.number("signal")) {
             (Some(code), _) => Some(Outcome::Exited { code: code as i32 }),
             (_, Some(signal)) => Some(Outcome::Signaled { signal: signal as i32 }),
+            _ if words.has("expired") => {
+                Some(Outcome::Ended { why: StopCause::LeaseExpired, killed: false })
+            }
             _ if words.has("not-started") => {
                 Some(Outcome::NotStarted { error: "no such file".to_owned() })
             }

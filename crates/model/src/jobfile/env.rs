@@ -2,6 +2,7 @@
 
 use steadfast_hocon::{Object, Position};
 
+use super::samza::SAMZA;
 use super::section::{Reading, Section, one_of};
 use crate::{ContainerPolicy, JobMode, LeaseTerms, RetryPolicy};
 
@@ -17,7 +18,7 @@ const KEYS: &[&str] = &[
     SCHEDULE,
     LEASE,
     GRACE,
-    "job.container.validator.samza",
+    SAMZA,
 ];
 const NAME: &str = "job.name";
 const MODE: &str = "job.mode";
@@ -115,7 +116,7 @@ fn container(reading: &mut Reading, env: &mut Section<'_>) -> ContainerPolicy {
             .boolean(reading, "job.container.validator.enabled")
             .unwrap_or(default.validator_enabled),
         lease: lease(reading, env, default.lease),
-        samza: env.boolean(reading, "job.container.validator.samza").unwrap_or(default.samza),
+        samza: env.boolean(reading, SAMZA).unwrap_or(default.samza),
     }
 }
 

@@ -57,6 +57,11 @@ impl Reading {
         self.gaps.contains_key(&value.at)
     }
 
+    /// Where the value of a key stands, by its full name; the beginning for one that is not there.
+    pub(super) fn place(&self, key: &str) -> Position {
+        self.places.get(key).copied().unwrap_or(Position::START)
+    }
+
     /// "expected a number, found a list".
     pub(super) fn refuse_value(&mut self, key: &str, value: &Value, expected: impl Display) {
         if !self.is_gap(value) {

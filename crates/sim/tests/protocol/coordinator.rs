@@ -73,6 +73,7 @@ impl Entry {
             lease: bounds.machine_terms(),
             assumed_answer: self.last,
             started: false,
+            samza: false,
         };
         let revoke = IndexChange::Invalid(OLD, InvalidReason::Superseded, entry);
         let index = ValidityIndex::new();
