@@ -32,7 +32,7 @@ struct Program {
     before: fn() -> Result<()>,
 }
 
-const PROGRAMS: [Program; 3] = [
+const PROGRAMS: [Program; 4] = [
     Program {
         name: "engine",
         package: "steadfast-sim",
@@ -45,6 +45,13 @@ const PROGRAMS: [Program; 3] = [
         package: "steadfast-store",
         kind: "--example",
         target: "bench_commit",
+        before: || Ok(()),
+    },
+    Program {
+        name: "ledger",
+        package: "steadfast-sim",
+        kind: "--example",
+        target: "bench_ledger",
         before: || Ok(()),
     },
     Program {

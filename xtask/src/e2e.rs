@@ -40,6 +40,10 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     command.args(&arguments.filter);
     if arguments.long {
         command.env("STEADFAST_E2E_LONG", "1");
+        if !arguments.scenes {
+            // The seed and the rounds are told while they are played: they take most of an hour.
+            command.arg("--nocapture");
+        }
     }
     run_command(&mut command)
 }

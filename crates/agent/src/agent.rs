@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use steadfast_api::{AgentMessage, LaunchOrder};
+use steadfast_client::Token;
 use steadfast_model::{ContainerEvent, ExecutionId, MemberUuid};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -21,6 +22,7 @@ pub(crate) struct Agent {
     timings: Timings,
     setup: Arc<Setup>,
     route: Route,
+    token: Option<Token>,
     link: Option<Link>,
     /// How to reach each container's task.
     orders: BTreeMap<ExecutionId, mpsc::UnboundedSender<AgentMessage>>,
@@ -37,6 +39,7 @@ impl Agent {
         timings: Timings,
         setup: Setup,
         route: Route,
+        token: Option<Token>,
     ) -> anyhow::Result<(Self, mpsc::UnboundedReceiver<(ExecutionId, ContainerEvent)>)> {
         let (observed, events) = mpsc::unbounded_channel();
         let agent = Self {
@@ -44,6 +47,7 @@ impl Agent {
             timings,
             setup: Arc::new(setup),
             route,
+            token,
             link: None,
             orders: BTreeMap::new(),
             tasks: JoinSet::new(),
@@ -171,7 +175,7 @@ impl Agent {
             old.close().await;
         }
         let (url, delay) = self.route.attempt(u64::from_ne_bytes(random()?));
-        self.link = Some(Link::open(url, delay, self.timings.silence));
+        self.link = Some(Link::open(url, self.token.clone(), delay, self.timings.silence));
         Ok(())
     }
 

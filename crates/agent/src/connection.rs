@@ -8,13 +8,16 @@ use std::time::Duration;
 
 use futures_util::{SinkExt as _, StreamExt as _};
 use steadfast_api::{FromAgent, ToAgent, paths};
-use steadfast_client::BaseUrl;
+use steadfast_client::{BaseUrl, Token};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_tungstenite::WebSocketStream;
-use tokio_tungstenite::tungstenite::{Error, Message, http::header::LOCATION};
+use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
+use tokio_tungstenite::tungstenite::http::StatusCode;
+use tokio_tungstenite::tungstenite::http::header::{AUTHORIZATION, LOCATION};
+use tokio_tungstenite::tungstenite::{Error, Message};
 
 /// From connecting to the end of the upgrade.
 const OPEN_TIMEOUT: Duration = Duration::from_secs(2);
@@ -110,13 +113,13 @@ pub(crate) struct Link {
 
 impl Link {
     /// Waits for `delay`, then connects. `silence` is how long a connection may carry nothing.
-    pub fn open(url: BaseUrl, delay: Duration, silence: Duration) -> Self {
+    pub fn open(url: BaseUrl, token: Option<Token>, delay: Duration, silence: Duration) -> Self {
         let (events_in, events) = mpsc::unbounded_channel();
         let (outbound, outbound_out) = mpsc::unbounded_channel();
         let to = url.clone();
         let task = tokio::spawn(async move {
             sleep(delay).await;
-            let down = match connect(&to).await {
+            let down = match connect(&to, token.as_ref()).await {
                 Ok(socket) => {
                     let _ = events_in.send(LinkEvent::Up);
                     let why = talk(socket, outbound_out, &events_in, silence).await;
@@ -151,12 +154,19 @@ impl Link {
     }
 }
 
-async fn connect(url: &BaseUrl) -> Result<WebSocketStream<TcpStream>, LinkEvent> {
+async fn connect(
+    url: &BaseUrl,
+    token: Option<&Token>,
+) -> Result<WebSocketStream<TcpStream>, LinkEvent> {
     let down = |why, leader| LinkEvent::Down { why, leader };
     let open = async {
         let stream = TcpStream::connect(url.authority()).await?;
         stream.set_nodelay(true)?;
-        let request = format!("ws://{}{}", url.authority(), paths::AGENT);
+        let mut request =
+            format!("ws://{}{}", url.authority(), paths::AGENT).into_client_request()?;
+        if let Some(token) = token {
+            request.headers_mut().insert(AUTHORIZATION, token.authorization());
+        }
         Ok(tokio_tungstenite::client_async(request, stream).await?.0)
     };
     match timeout(OPEN_TIMEOUT, open).await {
@@ -164,7 +174,13 @@ async fn connect(url: &BaseUrl) -> Result<WebSocketStream<TcpStream>, LinkEvent>
         Ok(Err(Error::Http(answer))) => {
             let location = answer.headers().get(LOCATION).and_then(|value| value.to_str().ok());
             let leader = location.and_then(|location| BaseUrl::of_location(location).ok());
-            Err(down(format!("it answered {}", answer.status()), leader))
+            let next = match answer.status() {
+                StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
+                    ": a member's token is needed, in the file that --token-file names"
+                }
+                _ => "",
+            };
+            Err(down(format!("it answered {}{next}", answer.status()), leader))
         }
         Ok(Err(error)) => Err(down(error.to_string(), None)),
         Err(_) => Err(down(format!("no answer within {} s", OPEN_TIMEOUT.as_secs()), None)),

@@ -25,7 +25,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use steadfast_client::{BaseUrl, ClientError};
+use steadfast_client::{BaseUrl, ClientError, Token};
 
 use agent::Agent;
 use connection::Route;
@@ -38,6 +38,8 @@ use state::Profile;
 pub struct AgentConfig {
     /// Base URLs of the coordinators, `http://HOST:PORT` each; at least one.
     pub coordinators: Vec<String>,
+    /// What it shows to be let in, where coordinators ask for it: a member's token.
+    pub token: Option<Token>,
     /// Made where it is missing; belongs to one agent at a time.
     pub data_dir: PathBuf,
     /// Containers that it can hold at once.
@@ -81,7 +83,7 @@ impl Default for Timings {
 /// A URL that cannot be used, a data folder that cannot be made or belongs to another agent. Once it
 /// runs, nothing that happens to coordinators or containers is an error.
 pub async fn run(config: AgentConfig, shutdown: impl Future<Output = ()>) -> anyhow::Result<()> {
-    let AgentConfig { coordinators, data_dir, slots, tags, executable, timings } = config;
+    let AgentConfig { coordinators, token, data_dir, slots, tags, executable, timings } = config;
     let coordinators: Result<Vec<BaseUrl>, _> =
         coordinators.iter().map(|text| text.parse()).collect();
     let coordinators = coordinators?;
@@ -100,6 +102,6 @@ pub async fn run(config: AgentConfig, shutdown: impl Future<Output = ()>) -> any
         leave_wait_ms: timings.leave_wait.as_millis().try_into().unwrap_or(u64::MAX),
     };
     let setup = Setup { executable, data };
-    let (agent, observed) = Agent::new(profile, timings, setup, Route::new(coordinators))?;
+    let (agent, observed) = Agent::new(profile, timings, setup, Route::new(coordinators), token)?;
     agent.run(observed, shutdown).await
 }

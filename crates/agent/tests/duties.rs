@@ -307,6 +307,7 @@ async fn a_folder_of_another_agent_and_a_bad_url_are_errors_at_the_start() {
     coordinator.welcome(1).await;
     let config = |coordinators| steadfast_agent::AgentConfig {
         coordinators,
+        token: None,
         data_dir: first.data.path().into(),
         slots: 1,
         tags: Default::default(),

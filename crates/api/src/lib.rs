@@ -21,7 +21,7 @@ pub use jobs::{
     DirtyTask, DirtyTaskSummary, JobInfo, JobSummary, PipelineInfo, RestoreCounts, StopJobAnswer,
     StopJobRequest, SubmitAnswer, TaskGroupInfo,
 };
-pub use members::MemberInfo;
+pub use members::{MemberInfo, PlannedLeave, PlannedLeaveRequest};
 pub use overview::{
     CoordinatorInfo, EvaluationCounts, MemberCounts, Overview, SelfSuspicion, SlotCounts,
 };

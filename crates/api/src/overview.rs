@@ -35,6 +35,8 @@ pub struct CoordinatorInfo {
     pub url: String,
     /// Its pid.
     pub pid: u32,
+    /// What it knows of, as members announce theirs; 1 is the recovery ledger.
+    pub feature_level: u32,
     /// Its term.
     pub epoch: Epoch,
     /// When the term began.

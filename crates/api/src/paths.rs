@@ -27,6 +27,16 @@ pub const HEALTH_LIVE: &str = "/health/live";
 /// `GET`: it leads and has reconciled.
 pub const HEALTH_READY: &str = "/health/ready";
 
+/// `/members/:uuid/planned-leave`.
+pub fn planned_leave(member: steadfast_model::MemberUuid) -> String {
+    format!("{MEMBERS}/{member}/planned-leave")
+}
+
+/// `/members/:uuid/drain`.
+pub fn drain(member: steadfast_model::MemberUuid) -> String {
+    format!("{MEMBERS}/{member}/drain")
+}
+
 /// `/job-info/:jobId`.
 pub fn job_info(job: steadfast_model::JobId) -> String {
     format!("{JOB_INFO}/{job}")

@@ -6,8 +6,10 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use steadfast_api::{
     DirtyTask, ErrorBody, Explanation, FromAgent, JobInfo, JobSummary, MemberInfo, Overview,
-    RecoveryEpisodes, StopJobRequest, SubmitAnswer, ToAgent, ValidityAnswer,
+    PlannedLeave, PlannedLeaveRequest, RecoveryEpisodes, StopJobRequest, SubmitAnswer, ToAgent,
+    ValidityAnswer,
 };
+use steadfast_model::LossCause;
 
 #[track_caller]
 fn holds<T: DeserializeOwned + Serialize>(promised: Value) {
@@ -67,6 +69,17 @@ fn a_record_from_before_the_feature_shows_no_dirty_task_at_all() {
         "jobId": "7", "jobName": "old", "jobStatus": "FINISHED",
         "createTime": "2026-11-30T09:31:02.123Z", "finishTime": "2026-11-30T09:31:03.000Z"
     }));
+}
+
+/// The first seed's first version will not "diagnose whether a member left because of OOM, machine failure,
+/// network partition, or Kubernetes policy": nobody here can prove any of them.
+#[test]
+fn a_cause_is_what_was_seen_and_no_diagnosis() {
+    let reads = |word: &str| serde_json::from_value::<LossCause>(word.into()).is_ok();
+    assert!(["CONNECTION_CLOSED", "SILENCE", "LEAVING"].into_iter().all(reads));
+    let diagnoses =
+        ["OOM", "OOM_KILLED", "MACHINE_FAILURE", "NETWORK_PARTITION", "EVICTED", "PREEMPTED"];
+    assert!(!diagnoses.into_iter().any(reads));
 }
 
 #[test]
@@ -177,4 +190,19 @@ fn an_agents_conversation() {
         "type": "stop", "epoch": 3, "executionResourceId": EXECUTION, "reason": "SUPERSEDED",
         "graceMs": 5000
     }));
+}
+
+#[test]
+fn a_planned_leave_is_asked_for_and_answered() {
+    holds::<PlannedLeaveRequest>(json!({
+        "requestId": "kernel-update-7", "reason": "new kernel", "validSeconds": 600
+    }));
+    holds::<PlannedLeaveRequest>(json!({"requestId": "kernel-update-7", "reason": "new kernel"}));
+    holds::<PlannedLeave>(json!({
+        "memberUuid": MEMBER, "requestId": "kernel-update-7", "actor": "on-call",
+        "reason": "new kernel", "registered": "2026-11-30T09:31:02.123Z",
+        "expires": "2026-11-30T09:41:02.123Z", "draining": true
+    }));
+    let mistyped = json!({"requestId": "a", "reason": "b", "validSecond": 1});
+    serde_json::from_value::<PlannedLeaveRequest>(mistyped).expect_err("10 minutes were not meant");
 }

@@ -6,7 +6,8 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
-use steadfast_model::JobId;
+use steadfast_coordinator::Role;
+use steadfast_model::{JobId, RequestId};
 
 /// Coordinates long-running jobs: one valid container per task group, and an honest recovery count.
 #[derive(Debug, Parser)]
@@ -22,6 +23,9 @@ pub struct Arguments {
         hide_env_values = true
     )]
     pub coordinators: Vec<String>,
+    /// The file whose first line is the token to show, where coordinators ask for one
+    #[arg(long, global = true, env = "STEADFAST_TOKEN_FILE", value_name = "FILE")]
+    pub token_file: Option<PathBuf>,
     #[command(subcommand)]
     pub command: Command,
 }
@@ -46,6 +50,12 @@ pub enum Command {
     Stop(JobArguments),
     /// List the members
     Members(ListArguments),
+    /// Move everything away from a member, so that it can be ended
+    Drain(LeaveArguments),
+    /// Announce that a member is about to be ended
+    PlannedLeave(LeaveArguments),
+    /// Make a token and its entry for the file of --auth
+    Token(TokenArguments),
     /// Run a program under a container's lease
     Exec(ExecArguments),
 }
@@ -67,6 +77,9 @@ pub struct DevArguments {
     /// Submit these job files, and end when their jobs have ended
     #[arg(long, value_name = "FILE", num_args = 1..)]
     pub submit: Vec<PathBuf>,
+    /// Ask everybody for a token that is in this file, or in one of several; `steadfast token` makes them
+    #[arg(long, value_name = "FILE")]
+    pub auth: Vec<PathBuf>,
     #[command(flatten)]
     pub variables: Variables,
 }
@@ -79,6 +92,9 @@ pub struct CoordinatorArguments {
     /// Where it listens; port 0 takes a free one
     #[arg(long, value_name = "HOST:PORT", default_value = DEFAULT_HTTP, value_parser = address)]
     pub http: SocketAddr,
+    /// Ask everybody for a token that is in this file, or in one of several; `steadfast token` makes them
+    #[arg(long, value_name = "FILE")]
+    pub auth: Vec<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -124,6 +140,36 @@ pub struct JobArguments {
     #[arg(value_name = "ID")]
     pub job: JobId,
     /// Print the coordinator's answer as JSON on one line
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct LeaveArguments {
+    /// The member's UUID, or as many of its first characters as no other member has
+    pub member: String,
+    /// Why, for whoever reads the story later
+    #[arg(long, value_name = "TEXT", default_value = "none given")]
+    pub reason: String,
+    /// What the request is called: the same one twice is answered like once [default: a new one]
+    #[arg(long, value_name = "ID")]
+    pub request_id: Option<RequestId>,
+    /// How long the member has for going [default: 600]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=3_600))]
+    pub valid_seconds: Option<u64>,
+    /// Print the coordinator's answer as JSON on one line
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct TokenArguments {
+    /// Who will hold it: the name under which its deeds are kept
+    pub name: String,
+    /// What its holder may do: operator, reader or member
+    #[arg(long, value_parser = role)]
+    pub role: Role,
+    /// Print token and entry as JSON on one line
     #[arg(long)]
     pub json: bool,
 }
@@ -192,6 +238,11 @@ fn address(text: &str) -> Result<SocketAddr, String> {
     // "localhost" is both; the members and the examples say 127.0.0.1.
     addresses.sort_by_key(SocketAddr::is_ipv6);
     addresses.first().copied().ok_or_else(|| expected.into())
+}
+
+fn role(text: &str) -> Result<Role, String> {
+    let roles = || Role::ALL.map(Role::name).join(", ");
+    Role::named(text).ok_or_else(|| format!("expected one of {}", roles()))
 }
 
 fn pair(text: &str) -> Result<(String, String), String> {
@@ -269,6 +320,11 @@ mod tests {
             ("steadfast agent --slots 4", "--data"),
             ("steadfast agent --data d --tag zone", "expected NAME=VALUE"),
             ("steadfast submit f --check --detach", "cannot be used with"),
+            ("steadfast drain", "MEMBER"),
+            ("steadfast drain 23cc --valid-seconds 3601", "1..=3600"),
+            ("steadfast drain 23cc --request-id a/b", "a request id"),
+            ("steadfast token on-call", "--role"),
+            ("steadfast token on-call --role admin", "operator, reader, member"),
             ("steadfast exec", "CMD"),
         ] {
             let refused = refused(line);

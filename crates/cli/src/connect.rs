@@ -1,6 +1,8 @@
-//! Which coordinators a client command asks, and what it says when none of them answers.
+//! Which coordinators a client command asks, with which token, and what it says when none of them answers.
 
-use steadfast_client::{Client, ClientError};
+use std::path::PathBuf;
+
+use steadfast_client::{Client, ClientError, ReadTokenError, Token};
 
 const DEFAULT: &str = "http://127.0.0.1:8080";
 
@@ -9,15 +11,16 @@ const DEFAULT: &str = "http://127.0.0.1:8080";
 pub struct Coordinators {
     urls: Vec<String>,
     is_default: bool,
+    token_file: Option<PathBuf>,
 }
 
 impl Coordinators {
     /// Those that were named, else the one that `steadfast dev` starts.
-    pub fn named(urls: Vec<String>) -> Self {
+    pub fn named(urls: Vec<String>, token_file: Option<PathBuf>) -> Self {
         if urls.is_empty() {
-            Self { urls: vec![DEFAULT.into()], is_default: true }
+            Self { urls: vec![DEFAULT.into()], is_default: true, token_file }
         } else {
-            Self { urls, is_default: false }
+            Self { urls, is_default: false, token_file }
         }
     }
 
@@ -25,10 +28,22 @@ impl Coordinators {
         self.urls
     }
 
+    /// The token to show them, where a file of one was named.
+    ///
     /// # Errors
-    /// A URL that cannot be used.
+    /// A file that gives none.
+    pub fn token(&self) -> Result<Option<Token>, ReadTokenError> {
+        self.token_file.as_deref().map(Token::from_file).transpose()
+    }
+
+    /// # Errors
+    /// A URL, or a token's file, that cannot be used.
     pub fn client(&self) -> anyhow::Result<Client> {
-        Ok(Client::new(&self.urls)?)
+        let client = Client::new(&self.urls)?;
+        Ok(match self.token()? {
+            Some(token) => client.with_token(&token),
+            None => client,
+        })
     }
 
     /// The error as a person should read it.

@@ -16,6 +16,7 @@ mod job_document;
 mod logging;
 mod out;
 mod progress;
+mod random;
 mod runtime;
 mod tables;
 

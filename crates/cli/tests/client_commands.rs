@@ -26,7 +26,8 @@ struct Ran {
 
 fn steadfast(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_steadfast"));
-    command.env_remove("STEADFAST_COORDINATORS").stdin(Stdio::null()).args(arguments);
+    command.env_remove("STEADFAST_COORDINATORS").env_remove("STEADFAST_TOKEN_FILE");
+    command.stdin(Stdio::null()).args(arguments);
     command
 }
 
@@ -287,6 +288,108 @@ fn nobody_there_is_said_with_whom_was_asked() {
     let ran = run(&["members", "--coordinators", "localhost"]);
     assert_eq!(ran.code, Some(2));
     assert!(ran.stderr.contains("expected http://HOST:PORT"), "{}", ran.stderr);
+}
+
+const MEMBER: &str = "23cc7ea6-6374-4f2b-8a33-df75b5e58f52";
+
+fn members(status: &str, used: u32) -> Answer {
+    let body = format!(
+        r#"[{{"uuid":"{MEMBER}","host":"h","address":"127.0.0.1:1","pid":4711,"status":"{status}","slots":4,"usedSlots":{used},"lastSeen":"2026-11-30T09:31:02.123Z","version":"0.1.0","featureLevel":1,"tags":{{}}}}]"#
+    );
+    Some((200, body))
+}
+
+fn leave(draining: bool) -> String {
+    format!(
+        r#"{{"memberUuid":"{MEMBER}","requestId":"r-1","actor":"on-call","reason":"new kernel","registered":"2026-11-30T09:31:02.123Z","expires":"2026-11-30T09:41:02.123Z","draining":{draining}}}"#
+    )
+}
+
+#[test]
+fn drain_finds_the_member_asks_once_and_waits_until_it_holds_nothing() {
+    let drain = format!("POST /members/{MEMBER}/drain");
+    let coordinator = FakeCoordinator::start({
+        let drain = drain.clone();
+        move |what, before| match (what, before) {
+            (what, _) if what == drain => Some((200, leave(true))),
+            ("GET /members", 0) => members("ALIVE", 2),
+            ("GET /members", 1) => members("DRAINING", 2),
+            ("GET /members", _) => members("DRAINING", 0),
+            _ => None,
+        }
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let token = folder.path().join("token");
+    fs::write(&token, "s3cret\n").unwrap();
+    let arguments = ["drain", "23CC", "--reason", "new kernel", "--request-id", "r-1"];
+    let more = ["--valid-seconds", "60", "--token-file", token.to_str().unwrap()];
+    let ran = run(&[&arguments[..], &more, &["--coordinators", &coordinator.url]].concat());
+    assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""));
+    assert_eq!(
+        ran.stdout,
+        format!(
+            "on-call drains member {MEMBER} (request r-1)\nmember {MEMBER} holds nothing any more: its \
+             agent (pid 4711 on h) can be ended\n"
+        )
+    );
+    let asked = coordinator.asked();
+    let bodies: Vec<&str> =
+        asked.iter().filter(|asked| asked.what == drain).map(|asked| asked.body.as_str()).collect();
+    assert_eq!(bodies, [r#"{"reason":"new kernel","requestId":"r-1","validSeconds":60}"#]);
+    assert!(
+        asked.iter().all(|it| it.authorization.as_deref() == Some("Bearer s3cret")),
+        "{asked:?}"
+    );
+}
+
+#[test]
+fn a_planned_leave_is_registered_and_not_waited_for() {
+    let coordinator = FakeCoordinator::start(|what, _| {
+        (what == format!("POST /members/{MEMBER}/planned-leave")).then(|| (200, leave(false)))
+    });
+    let arguments = ["planned-leave", MEMBER, "--coordinators", &coordinator.url];
+    let ran = run(&arguments);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    assert!(ran.stdout.contains("it is planned if it goes before 2026-11-30T09:41:02.123Z"));
+    let ran = run(&[&arguments[..], &["--json"]].concat());
+    assert_eq!((ran.code, ran.stdout), (Some(0), format!("{}\n", leave(false))));
+    let asked = coordinator.asked();
+    let [first, second] = &asked[..] else { panic!("{asked:?}") };
+    assert_ne!(first.body, second.body, "each has an id of its own where none was given");
+}
+
+#[test]
+fn a_refused_drain_is_said_in_both_languages() {
+    let body = r#"{"status":"fail","message":"the others lack 2 slots","details":[]}"#;
+    let coordinator = FakeCoordinator::start(move |_, _| Some((409, body.into())));
+    let ran = run(&["drain", MEMBER, "--coordinators", &coordinator.url]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(2), ""));
+    assert!(ran.stderr.ends_with("refused with 409: the others lack 2 slots\n"), "{}", ran.stderr);
+    let ran = run(&["drain", MEMBER, "--json", "--coordinators", &coordinator.url]);
+    assert_eq!((ran.code, ran.stdout), (Some(2), format!("{body}\n")));
+}
+
+#[test]
+fn a_token_goes_to_one_side_and_its_entry_to_the_other() {
+    let ran = run(&["token", "on-call", "--role", "operator"]);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let token = ran.stdout.trim_end();
+    assert_eq!(token.len(), 64, "{token}");
+    assert!(token.chars().all(|c| c.is_ascii_hexdigit()));
+    assert!(ran.stderr.starts_with(r#"{ name = "on-call", role = "operator", sha256 = ""#));
+    assert!(!ran.stderr.contains(token));
+
+    let again = run(&["token", "on-call", "--role", "operator", "--json"]);
+    let made: serde_json::Value = serde_json::from_str(&again.stdout).unwrap();
+    assert_ne!(made["token"], token, "nobody guesses it");
+    assert_eq!(
+        (&made["entry"]["name"], &made["entry"]["role"]),
+        (&"on-call".into(), &"operator".into())
+    );
+    assert_eq!(again.stderr, "");
+
+    let refused = run(&["token", "on call", "--role", "operator"]);
+    assert_eq!((refused.code, refused.stdout.as_str()), (Some(2), ""));
 }
 
 /// The URL of a port on which nobody listens.

@@ -99,9 +99,10 @@ impl fmt::Display for Refusal<'_> {
             f.write_str(&detail.message)?;
         }
         match status.as_u16() {
-            401 | 403 => f.write_str("; see that your token is valid for this call"),
-            404 => f.write_str("; see that the id is right: `steadfast jobs` lists what there is"),
-            409 => f.write_str("; it changed meanwhile: look again and repeat"),
+            401 => f.write_str("; name the file of a valid token with --token-file"),
+            404 => f.write_str(
+                "; see that the id is right: `steadfast jobs` and `steadfast members` list what there is",
+            ),
             _ => Ok(()),
         }
     }

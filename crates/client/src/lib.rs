@@ -5,19 +5,21 @@
 //! an error that names whom it asked and what each said. Every wait has a deadline.
 
 mod error;
+mod token;
 mod transport;
 mod url;
 
 use bytes::Bytes;
 use hyper::Method;
 use steadfast_api::{
-    Explanation, JobInfo, JobSummary, MemberInfo, Overview, RecoveryEpisodes, StopJobAnswer,
-    StopJobRequest, SubmitAnswer, paths,
+    Explanation, JobInfo, JobSummary, MemberInfo, Overview, PlannedLeave, PlannedLeaveRequest,
+    RecoveryEpisodes, StopJobAnswer, StopJobRequest, SubmitAnswer, paths,
 };
-use steadfast_model::{EvaluationStatus, JobId, JobStatus};
+use steadfast_model::{EvaluationStatus, JobId, JobStatus, MemberUuid};
 
 pub use error::ClientError;
 pub use hyper::StatusCode;
+pub use token::{ReadTokenError, Token};
 pub use url::{BaseUrl, ParseUrlError};
 
 use transport::{Call, Repeat, Transport};
@@ -76,6 +78,13 @@ impl Client {
         Ok(Self { transport: Transport::new(urls) })
     }
 
+    /// The same client, which shows this token with every call.
+    #[must_use]
+    pub fn with_token(mut self, token: &Token) -> Self {
+        self.transport.show(token);
+        self
+    }
+
     /// `GET /overview`.
     pub async fn overview(&self) -> Result<Overview, ClientError> {
         self.transport.ask(&Call::get(paths::OVERVIEW, "the overview")).await
@@ -106,16 +115,8 @@ impl Client {
 
     /// `POST /stop-job`. Stopping a job that has ended is no error; the answer says so.
     pub async fn stop_job(&self, job: JobId) -> Result<StopJobAnswer, ClientError> {
-        let body = serde_json::json!(StopJobRequest { job_id: job }).to_string();
-        let call = Call {
-            method: Method::POST,
-            path_and_query: paths::STOP_JOB.into(),
-            content_type: Some("application/json"),
-            body: body.into(),
-            repeat: Repeat::Safe,
-            expected: "the job's status",
-        };
-        self.transport.ask(&call).await
+        let request = StopJobRequest { job_id: job };
+        self.transport.ask(&Call::safe_post(paths::STOP_JOB, &request, "the job's status")).await
     }
 
     /// `GET /running-jobs`: newest first.
@@ -153,6 +154,27 @@ impl Client {
     /// `GET /members`: lost ones stay for ten minutes.
     pub async fn members(&self) -> Result<Vec<MemberInfo>, ClientError> {
         self.transport.ask(&Call::get(paths::MEMBERS, "a list of members")).await
+    }
+
+    /// `POST /members/:uuid/planned-leave`. Sent again where the answer is lost: a request that is
+    /// registered is answered as the first time.
+    pub async fn plan_leave(
+        &self,
+        member: MemberUuid,
+        request: &PlannedLeaveRequest,
+    ) -> Result<PlannedLeave, ClientError> {
+        let call = Call::safe_post(paths::planned_leave(member), request, "the planned leave");
+        self.transport.ask(&call).await
+    }
+
+    /// `POST /members/:uuid/drain`. Sent again where the answer is lost, as [`Self::plan_leave`].
+    pub async fn drain(
+        &self,
+        member: MemberUuid,
+        request: &PlannedLeaveRequest,
+    ) -> Result<PlannedLeave, ClientError> {
+        let call = Call::safe_post(paths::drain(member), request, "the drain");
+        self.transport.ask(&call).await
     }
 
     /// `GET /health/ready`: whether one of the coordinators leads and has reconciled. Asks each once, so

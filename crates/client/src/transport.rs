@@ -9,15 +9,16 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full, Limited};
-use hyper::header::{CONTENT_TYPE, LOCATION, RETRY_AFTER};
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, LOCATION, RETRY_AFTER};
 use hyper::{HeaderMap, Method, Request, StatusCode};
 use hyper_util::client::legacy::Client as HyperClient;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use steadfast_api::ErrorBody;
 
-use crate::{BaseUrl, ClientError};
+use crate::{BaseUrl, ClientError, Token};
 
 /// From connecting to the last byte of the answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
@@ -63,6 +64,22 @@ impl Call {
             expected,
         }
     }
+
+    /// A `POST` that may be sent again: twice is the same as once.
+    pub fn safe_post(
+        path: impl Into<String>,
+        body: &impl Serialize,
+        expected: &'static str,
+    ) -> Self {
+        Self {
+            method: Method::POST,
+            path_and_query: path.into(),
+            content_type: Some("application/json"),
+            body: serde_json::json!(body).to_string().into(),
+            repeat: Repeat::Safe,
+            expected,
+        }
+    }
 }
 
 /// A complete answer.
@@ -83,6 +100,7 @@ enum NoAnswer {
 pub(crate) struct Transport {
     http: HyperClient<HttpConnector, Full<Bytes>>,
     coordinators: Vec<BaseUrl>,
+    authorization: Option<HeaderValue>,
     /// Who answered last; asked first the next time.
     leader: Mutex<Option<BaseUrl>>,
 }
@@ -93,7 +111,12 @@ impl Transport {
         connector.set_connect_timeout(Some(CONNECT_TIMEOUT));
         connector.set_nodelay(true);
         let http = HyperClient::builder(TokioExecutor::new()).build(connector);
-        Self { http, coordinators, leader: Mutex::new(None) }
+        Self { http, coordinators, authorization: None, leader: Mutex::new(None) }
+    }
+
+    /// From now on every call carries this token.
+    pub fn show(&mut self, token: &Token) {
+        self.authorization = Some(token.authorization());
     }
 
     /// Asks until somebody answers with the call's success or a refusal.
@@ -182,6 +205,9 @@ impl Transport {
         let mut request = Request::builder().method(&call.method).uri(uri);
         if let Some(content_type) = call.content_type {
             request = request.header(CONTENT_TYPE, content_type);
+        }
+        if let Some(authorization) = &self.authorization {
+            request = request.header(AUTHORIZATION, authorization);
         }
         let request = request.body(Full::new(call.body.clone())).map_err(never_left)?;
         let answer = async {

@@ -11,7 +11,8 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
-use steadfast_client::{Client, ClientError, JobFormat, ListQuery};
+use steadfast_api::PlannedLeaveRequest;
+use steadfast_client::{Client, ClientError, JobFormat, ListQuery, Token};
 use steadfast_model::{EvaluationStatus, JobId, JobStatus};
 use tokio::net::TcpListener;
 
@@ -69,7 +70,10 @@ async fn answer(
 ) -> Result<Response<Full<Bytes>>, std::io::Error> {
     let (head, body) = request.into_parts();
     let body = body.collect().await.unwrap().to_bytes();
-    let line = format!("{} {} {}", head.method, head.uri, String::from_utf8_lossy(&body));
+    let mut line = format!("{} {} {}", head.method, head.uri, String::from_utf8_lossy(&body));
+    if let Some(shown) = head.headers.get("authorization") {
+        line = format!("({}) {line}", shown.to_str().unwrap());
+    }
     let position = {
         let mut noted = noted.lock().unwrap();
         noted.push(line.trim_end().to_owned());
@@ -197,6 +201,45 @@ async fn a_stop_whose_answer_is_lost_is_sent_again() {
     let answer = client.stop_job(JobId::new(7)).await.unwrap();
     assert_eq!(answer.job_status, JobStatus::Canceling);
     assert_eq!(server.asked(), [r#"POST /stop-job {"jobId":"7"}"#; 2]);
+}
+
+#[tokio::test]
+async fn a_drain_whose_answer_is_lost_is_sent_again_as_the_same_request() {
+    const MEMBER: &str = "23cc7ea6-6374-4f2b-8a33-df75b5e58f52";
+    let answer = format!(
+        r#"{{"memberUuid":"{MEMBER}","requestId":"r-1","actor":"on-call","reason":"new kernel",
+            "registered":"2026-11-30T09:31:02.123Z","expires":"2026-11-30T09:41:02.123Z","draining":true}}"#
+    );
+    let server = Server::start(vec![Say::HangUp, Say::json(200, &answer)]).await;
+    let client = Client::new([&server.url]).unwrap();
+    let request = PlannedLeaveRequest {
+        request_id: "r-1".parse().unwrap(),
+        reason: "new kernel".into(),
+        valid_seconds: None,
+    };
+
+    let drained = client.drain(MEMBER.parse().unwrap(), &request).await.unwrap();
+    assert!(drained.draining);
+    let body = r#"{"reason":"new kernel","requestId":"r-1"}"#;
+    assert_eq!(server.asked(), vec![format!("POST /members/{MEMBER}/drain {body}"); 2]);
+
+    client.plan_leave(MEMBER.parse().unwrap(), &request).await.unwrap();
+    let asked = server.asked().pop();
+    assert_eq!(asked, Some(format!("POST /members/{MEMBER}/planned-leave {body}")));
+}
+
+#[tokio::test]
+async fn the_token_is_shown_to_every_coordinator_that_is_asked() {
+    let leader = Server::start(vec![Say::json(200, "[]")]).await;
+    let location = format!("{}/members", leader.url);
+    let standby = Say::Answer(307, vec![("location", location)], String::new());
+    let standby = Server::start(vec![standby]).await;
+    let client = Client::new([&standby.url]).unwrap().with_token(&Token::new("s3cret").unwrap());
+
+    client.members().await.unwrap();
+    for server in [standby, leader] {
+        assert_eq!(server.asked(), ["(Bearer s3cret) GET /members"]);
+    }
 }
 
 #[tokio::test]

@@ -42,7 +42,7 @@ impl ValidityServer {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             since: Timestamp::default(),
         };
-        let shared = Arc::new(Shared::new(store, vec![url]));
+        let shared = Arc::new(Shared::new(store, vec![url], None));
         let (stop, stopped) = watch::channel(false);
         let (leading, asked_to_stop) = (Arc::clone(&shared), stopped.clone());
         tokio::spawn(async move { lead(&leading, &Settings::default(), &me, asked_to_stop).await });

@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use steadfast_api as api;
 use steadfast_engine::MemberView;
 use steadfast_engine::records::{
-    ContainerRecord, JobRecord, MemberRecord, PipelineRecord, RestoreCounts, TaskGroupRecord,
+    ContainerRecord, JobRecord, MemberRecord, OperatorRequest, PipelineRecord, RestoreCounts,
+    TaskGroupRecord,
 };
 use steadfast_ledger::{
     Attempt, AttemptOutcome, Episode, EpisodeStatus, Evaluation, Incident, JobLedger, Marks,
@@ -282,6 +283,19 @@ pub(crate) fn member_info(view: &MemberView) -> api::MemberInfo {
         version: version.clone(),
         feature_level: *feature_level,
         tags: tags.clone(),
+    }
+}
+
+pub(crate) fn planned_leave(request: OperatorRequest) -> api::PlannedLeave {
+    let OperatorRequest { id, member, actor, reason, registered, expires, drain } = request;
+    api::PlannedLeave {
+        member_uuid: member,
+        request_id: id,
+        actor,
+        reason,
+        registered: registered.into(),
+        expires: expires.into(),
+        draining: drain,
     }
 }
 

@@ -3,7 +3,7 @@
 use steadfast_api::{Explanation, Sentence};
 use steadfast_engine::records::{FailureKind, JobRecord};
 use steadfast_ledger::{Episode, EpisodeStatus, JobLedger, Tracking};
-use steadfast_model::{LeaveClassification, Timestamp};
+use steadfast_model::{LeaveClassification, LossCause, Timestamp};
 
 use crate::convert::episode_id;
 
@@ -81,8 +81,13 @@ impl Story<'_> {
         for incident in &episode.incidents {
             let pipelines: Vec<String> =
                 incident.pipelines.iter().map(|pipeline| pipeline.to_string()).collect();
+            let what = match (incident.classification, incident.cause) {
+                (LeaveClassification::Unclassified, _) => "was lost".to_owned(),
+                (planned, LossCause::ToldByOperator) => format!("was drained ({planned})"),
+                (planned, _) => format!("went as planned ({planned})"),
+            };
             let text = format!(
-                "member {} ({}) was lost: {} → episode {} → {} of {} {}",
+                "member {} ({}) {what}: {} → episode {} → {} of {} {}",
                 incident.member,
                 incident.address,
                 incident.evidence,
@@ -150,7 +155,7 @@ fn counted(count: u64, what: &str) -> String {
 #[cfg(test)]
 mod tests {
     use steadfast_ledger::Loss;
-    use steadfast_model::{FencingToken, LossCause, MemberEventSeq, PipelineId, TaskGroupId};
+    use steadfast_model::{FencingToken, MemberEventSeq, PipelineId, TaskGroupId};
     use steadfast_store::conformance::samples;
 
     use super::*;
@@ -192,6 +197,35 @@ mod tests {
         assert_eq!(texts.len(), expected.len(), "{texts:#?}");
         for (text, end) in texts.iter().zip(expected) {
             assert!(text.ends_with(end), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_member_that_went_as_planned_is_not_told_as_lost() {
+        for (cause, what) in [
+            (
+                LossCause::ToldByOperator,
+                "was drained (PLANNED_VERIFIED): told by on-call → episode 1",
+            ),
+            (LossCause::Leaving, "went as planned (PLANNED_VERIFIED): told by on-call → episode 1"),
+        ] {
+            let mut ledger = JobLedger::new(1, MemberEventSeq::new(0), 10);
+            let loss = Loss {
+                cause,
+                classification: LeaveClassification::PlannedVerified,
+                evidence: "told by on-call".to_owned(),
+                declared: at(5_000),
+                ..samples::event(1).loss()
+            };
+            let pipeline = PipelineId::new(1);
+            let _ = ledger.member_lost(&loss, &[pipeline], &[TaskGroupId::new(1)]);
+            let attempt = ledger.prepare(pipeline).expect("it is affected");
+            let _ = ledger.confirm(attempt, at(5_600), at(5_600));
+            let story = explain(&samples::job(1), Some(&ledger)).sentences;
+            let tells = |part: &str| story.iter().any(|sentence| sentence.text.contains(part));
+            assert!(tells(what), "{story:#?}");
+            assert!(tells("not counted, all of its incidents are PLANNED_VERIFIED"), "{story:#?}");
+            assert!(!tells("lost"), "{story:#?}");
         }
     }
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use steadfast_engine::{Effect, Engine, Input, SelfSuspicion, Settings, Step};
-use steadfast_model::{TermNonce, Timestamp};
+use steadfast_model::{LossCause, TermNonce, Timestamp};
 use steadfast_store::{HistoryCursor, LeaderInfo, Store, StoreError, Term as StoreTerm};
 use tokio::sync::{mpsc, watch};
 use tracing::{error, info, warn};
@@ -277,14 +277,18 @@ fn log_suspicion(before: Option<SelfSuspicion>, now: Option<SelfSuspicion>) {
 }
 
 fn log_loss(step: &Step) {
-    if let Some(event) = &step.member_event {
-        warn!(
-            member = %event.member,
-            sequence = %event.seq,
-            cause = %event.cause,
-            evidence = event.evidence,
-            affected_jobs = step.jobs.len(),
-            "a member is lost"
-        );
-    }
+    let Some(event) = &step.member_event else { return };
+    let what = match event.cause {
+        LossCause::ToldByOperator => "a member is drained",
+        _ => "a member is lost",
+    };
+    warn!(
+        member = %event.member,
+        sequence = %event.seq,
+        cause = %event.cause,
+        classification = %event.classification,
+        evidence = event.evidence,
+        affected_jobs = step.jobs.len(),
+        what
+    );
 }

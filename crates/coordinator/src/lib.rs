@@ -12,6 +12,7 @@ pub mod bench;
 mod clock;
 mod commit;
 mod convert;
+mod credentials;
 mod explain;
 mod http;
 mod index;
@@ -33,6 +34,8 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tracing::{info, warn};
 
+pub use crate::credentials::{Credentials, Entry, Role};
+
 use crate::leader::{TermEnd, run_term};
 use crate::shared::Shared;
 
@@ -42,10 +45,12 @@ const BETWEEN_TERMS: Duration = Duration::from_millis(200);
 /// How a coordinator is set up.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Where it listens. Loopback only, as long as there is no authentication.
+    /// Where it listens: a loopback address, unless there are credentials.
     pub listen: SocketAddr,
     /// The base URLs of all coordinators, its own first.
     pub urls: Vec<String>,
+    /// Who may call; `None`: everybody who reaches the loopback address.
+    pub credentials: Option<Credentials>,
     /// The engine's settings.
     pub settings: Settings,
 }
@@ -53,29 +58,25 @@ pub struct Config {
 /// Leads and serves until `shutdown` completes.
 ///
 /// # Errors
-/// When the address is not a loopback one or cannot be bound, or the store cannot be led or loaded for a
+/// When the address cannot be used (see [`check_address`]) or bound, or the store cannot be led or loaded for a
 /// reason that waiting does not mend.
 pub async fn run(
     store: Arc<dyn Store>,
     config: Config,
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> anyhow::Result<()> {
-    let Config { listen, urls, settings } = config;
-    anyhow::ensure!(
-        listen.ip().is_loopback(),
-        "{listen} is not a loopback address: without authentication a coordinator listens on \
-         loopback only, for example 127.0.0.1:{}",
-        listen.port()
-    );
+    let Config { listen, urls, credentials, settings } = config;
+    check_address(listen, credentials.is_some())?;
     let listener = bind(listen).with_context(|| format!("cannot listen on {listen}"))?;
     let me = LeaderInfo {
         url: urls.first().cloned().unwrap_or_else(|| format!("http://{listen}")),
         host: host_name(),
         pid: std::process::id(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
+        feature_level: steadfast_model::FEATURE_LEVEL,
         since: Timestamp::default(),
     };
-    let shared = Arc::new(Shared::new(store, urls));
+    let shared = Arc::new(Shared::new(store, urls, credentials));
     let (stop, stopped) = watch::channel(false);
     tokio::spawn(async move {
         shutdown.await;
@@ -86,6 +87,32 @@ pub async fn run(
     let outcome = lead(&shared, &settings, &me, stopped).await;
     http.abort();
     outcome
+}
+
+/// Whether a coordinator may listen there.
+///
+/// # Errors
+/// An address that others could reach, without credentials; one that nobody could be told.
+pub fn check_address(listen: SocketAddr, has_credentials: bool) -> anyhow::Result<()> {
+    let (ip, port) = (listen.ip(), listen.port());
+    anyhow::ensure!(
+        ip.is_loopback() || has_credentials,
+        "{listen} is not a loopback address: without --auth FILE a coordinator listens on loopback \
+         only, for example 127.0.0.1:{port}"
+    );
+    anyhow::ensure!(
+        !ip.is_unspecified(),
+        "{ip} is every address of this machine, and members and containers have to be told one; \
+         name the address under which they reach it"
+    );
+    if !ip.is_loopback() {
+        warn!(
+            %listen,
+            "there is no TLS yet: whoever reads along on this network reads the tokens; use one that \
+             is private"
+        );
+    }
+    Ok(())
 }
 
 /// One term after the other, until the process is asked to go: the loop never dies of one error.

@@ -13,6 +13,7 @@ use steadfast_store::{LeaderInfo, Store};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::clock::Clock;
+use crate::credentials::Credentials;
 use crate::index::ValidityIndex;
 use crate::secrets::Secrets;
 use crate::view::View;
@@ -119,12 +120,14 @@ impl Term {
 pub(crate) struct Shared {
     pub store: Arc<dyn Store>,
     pub urls: Vec<String>,
+    /// Who may call; `None` where everybody may who reaches the loopback address.
+    pub credentials: Option<Credentials>,
     term: ArcSwapOption<Term>,
 }
 
 impl Shared {
-    pub fn new(store: Arc<dyn Store>, urls: Vec<String>) -> Self {
-        Self { store, urls, term: ArcSwapOption::empty() }
+    pub fn new(store: Arc<dyn Store>, urls: Vec<String>, credentials: Option<Credentials>) -> Self {
+        Self { store, urls, credentials, term: ArcSwapOption::empty() }
     }
 
     /// The term that is served, once it has been reconciled.

@@ -1,8 +1,11 @@
 //! Commits: they take time, are refused as a whole or in their ledger part, and end with nobody knowing.
 
+use std::sync::Arc;
+
 use steadfast_engine::records::JobRecord;
 use steadfast_engine::{Effect, Input, JobStep, JobWrites, Step};
-use steadfast_model::JobId;
+use steadfast_ledger::JobLedger;
+use steadfast_model::{Cause, JobId};
 
 use crate::mutation::Mutation;
 use crate::rng::Rng;
@@ -145,7 +148,7 @@ impl World {
 
     /// Makes a batch durable, all of it but what the store refuses of ledgers.
     pub fn apply(&mut self, mut batch: Batch) -> Batch {
-        if self.mutated(Mutation::OldLedgers) {
+        if self.mutated(Mutation::OldLedgers) || self.mutated(Mutation::HistoryOfOldLedger) {
             self.coordinator.old_ledgers.push_back(self.durable.ledgers.clone());
             if self.coordinator.old_ledgers.len() > 6 {
                 self.coordinator.old_ledgers.pop_front();
@@ -154,6 +157,7 @@ impl World {
         let refused = batch.refused.iter().copied().filter(|job| batch.has_ledger_of(*job));
         batch.refused = refused.collect();
         self.refused.extend(&batch.refused);
+        self.mutate_writes(&mut batch);
         let apart: Vec<JobId> = match self.mutated(Mutation::LedgerApart) {
             true => self.durable.ledgers.keys().copied().collect(),
             false => Vec::new(),
@@ -165,9 +169,34 @@ impl World {
         batch
     }
 
+    fn mutate_writes(&self, batch: &mut Batch) {
+        let writes = batch.steps.iter_mut().flat_map(|(_, step)| &mut step.jobs);
+        for JobStep { job, writes, .. } in writes {
+            if self.mutated(Mutation::HistoryOfOldLedger)
+                && let Some(ended) = &mut writes.ended
+                && let Some(old) = self.coordinator.old_ledgers.front()
+                && let Some(old) = old.get(job)
+            {
+                Arc::make_mut(ended).ledger = Some(JobLedger::clone(old));
+            }
+            if self.mutated(Mutation::WordsKept)
+                && let Some(record) = &mut writes.record
+                && record.pipelines.iter().any(|pipeline| !pipeline.failures.is_empty())
+            {
+                let pipelines = &mut Arc::make_mut(record).pipelines;
+                for failure in pipelines.iter_mut().flat_map(|pipeline| &mut pipeline.failures) {
+                    failure.cause = Cause::Seen(
+                        failure.cause.to_string().repeat(failure.attempt as usize * 10),
+                    );
+                }
+            }
+        }
+    }
+
     pub fn observe(&mut self, batch: &Batch) {
+        let history_size = self.plan.settings.event_history_size;
         for (input, step) in &batch.steps {
-            self.checks.committed(self.now, input, step);
+            self.checks.committed(self.now, input, step, history_size);
         }
     }
 }

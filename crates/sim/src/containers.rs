@@ -133,7 +133,11 @@ impl World {
     pub fn asked(&mut self, execution: ExecutionId, number: u64, started: bool) {
         let Some(answer) = self.coordinator_answers(execution, started) else { return };
         let (lost, latency) = (self.is_lost(), self.latency());
-        let machine = self.containers.get(&execution).map(|container| container.machine);
+        let container = self.containers.get(&execution);
+        let machine = container.map(|container| container.machine);
+        if let (Answer::Valid(lease_ms), Some(container)) = (answer, container) {
+            self.checks.zombies.granted(execution, self.now, lease_ms, container.terms);
+        }
         if !lost && machine.is_some_and(|machine| self.machines[machine].reachable) {
             self.at(self.now + latency, Event::Answered(execution, number, answer));
         }
@@ -153,6 +157,7 @@ impl World {
             Answer::Invalid(reason) => {
                 let Some(container) = self.containers.get(&execution) else { return };
                 let grace_ms = container.terms.grace_ms;
+                self.checks.zombies.must_be_over(execution, now + grace_ms);
                 self.end_container(execution, StopCause::Invalid(reason), grace_ms);
             }
             Answer::Valid(lease_ms) => self.extend(execution, lease_ms),
@@ -234,6 +239,7 @@ impl World {
         if container.leased {
             let token = container.token;
             self.checks.containers.program_started((job, group), execution, token);
+            self.checks.zombies.program_started(execution);
         }
         self.trace.note(self.now, || format!("{execution} starts the program of {job}/{group}"));
         if let Some(left_ms) = left_ms {
@@ -251,6 +257,7 @@ impl World {
 
     /// The agent passes on a stop.
     pub fn told(&mut self, execution: ExecutionId, reason: InvalidReason, grace_ms: u64) {
+        self.checks.zombies.must_be_over(execution, self.now + grace_ms);
         self.end_container(execution, StopCause::Told(reason), grace_ms);
     }
 
@@ -315,6 +322,7 @@ impl World {
             *worked += self.now - since;
         }
         self.checks.containers.program_ended(execution);
+        self.checks.zombies.program_ended(execution);
         if !silent {
             self.at(self.now, Event::AgentSeesEnd(agent, execution));
         }
@@ -330,6 +338,7 @@ impl World {
         container.wrapper_dead = true;
         container.end = Some(ContainerEvent::Ended { outcome: None, proof: None });
         container.phase = Phase::Ending { kill_at: now + dies_ms };
+        self.checks.zombies.wrapper_killed(execution, now);
         self.look_at(execution);
         self.at(now, Event::AgentSeesEnd(agent, execution));
     }
@@ -338,6 +347,7 @@ impl World {
     pub fn vanish(&mut self, execution: ExecutionId) {
         if self.containers.remove(&execution).is_some() {
             self.checks.containers.program_ended(execution);
+            self.checks.zombies.program_ended(execution);
         }
     }
 

@@ -6,7 +6,9 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use steadfast_engine::{Effect, Engine, Input, MAX_LEAVE_VALID_MS, Reply, Reporter, Step};
+use steadfast_engine::{
+    Effect, Engine, IndexChange, Input, MAX_LEAVE_VALID_MS, Reply, Reporter, Step,
+};
 use steadfast_ledger::JobLedger;
 use steadfast_model::{ContainerEvent, ExecutionId, JobId, Timestamp};
 
@@ -185,7 +187,7 @@ impl World {
             if self.mutated(Mutation::IndexNotFrozen) {
                 let last = self.coordinator.index.last_answer(*execution);
                 self.coordinator.told_early.insert(*execution, last);
-            } else {
+            } else if !self.mutated(Mutation::RevokedGoesOn) {
                 self.coordinator.index.freeze(*execution);
             }
         }
@@ -211,9 +213,19 @@ impl World {
     /// Index, effects, view; at most so many effects, where the coordinator dies among them.
     pub fn carry_out(&mut self, batch: Batch, mut most: usize) {
         let mut answers = Vec::new();
+        let goes_on = self.mutated(Mutation::RevokedGoesOn);
+        let remembers = self.mutated(Mutation::ContainersRemembered);
         for (_, step) in &batch.steps {
             let jobs = step.jobs.iter().flat_map(|job| &job.index);
             for change in step.index.iter().chain(jobs) {
+                match change {
+                    IndexChange::Remove(_) if remembers => continue,
+                    IndexChange::Invalid(id, ..) if goes_on => {
+                        answers.push((*id, self.coordinator.index.last_answer(*id)));
+                        continue;
+                    }
+                    _ => {}
+                }
                 answers.extend(self.coordinator.index.change(change));
             }
         }
@@ -285,6 +297,9 @@ impl World {
             self.checks.view(&View {
                 engine,
                 durable: &self.durable,
+                index: &self.coordinator.index,
+                now: self.coordinator.clock(self.now),
+                lost_listed_ms: self.plan.settings.lost_listed_ms,
                 ttl_ms: self.plan.settings.pending_incident_ttl_ms,
                 refused: &self.refused,
                 stopped: &self.stopped,

@@ -82,6 +82,7 @@ impl Durable {
             host: "simulated".to_owned(),
             pid: 1,
             version: "simulated".to_owned(),
+            feature_level: steadfast_model::FEATURE_LEVEL,
             since: Timestamp::default(),
         };
         self.epoch = self.store.begin_term(&me).map_err(|error| error.to_string())?;

@@ -16,6 +16,16 @@ pub enum Mutation {
     DirtForgotten,
     /// A change of coordinator gives every pipeline its retries back.
     BudgetForgotten,
+    /// The index goes on answering "valid" for what was revoked.
+    RevokedGoesOn,
+    /// A job ends with its ledger of some commits ago.
+    HistoryOfOldLedger,
+    /// The history of a ledger never drops.
+    EpisodesKept,
+    /// What is said of a failure grows with every failure.
+    WordsKept,
+    /// The index forgets nobody.
+    ContainersRemembered,
     /// The index does not tell its last answers.
     LastAnswersUntold,
     /// Answers are given before the commit.

@@ -65,7 +65,10 @@ impl World {
         self.mutate_snapshot(&mut snapshot);
         let now = self.coordinator.clock(self.now);
         self.checks.term_begins(now);
-        let settings = self.plan.settings.clone();
+        let mut settings = self.plan.settings.clone();
+        if self.mutated(Mutation::EpisodesKept) {
+            settings.event_history_size = usize::MAX;
+        }
         self.trace.note(self.now, || "the coordinator starts".to_owned());
         if let Some(recording) = &mut self.coordinator.recording {
             recording.load((snapshot.clone(), settings.clone(), nonce), now);

@@ -206,7 +206,7 @@ impl World {
             self.now = time;
             self.events += 1;
             self.happen(event);
-            self.checks.verdict()?;
+            self.checks.verdict(self.now)?;
         }
         self.now = end;
         Ok(())

@@ -216,6 +216,7 @@ fn lead(store: &MemoryStore) -> Epoch {
         host: "small".to_owned(),
         pid: 1,
         version: "small".to_owned(),
+        feature_level: steadfast_model::FEATURE_LEVEL,
         since: Timestamp::default(),
     };
     store.begin_term(&me).expect("its head can be read")

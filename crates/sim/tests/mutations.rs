@@ -74,6 +74,31 @@ fn a_drain_that_is_forgotten_is_journalled_twice() {
 }
 
 #[test]
+fn an_index_that_goes_on_saying_yes_keeps_a_zombie_alive() {
+    sees(Invariant::ZombieStops, Mutation::RevokedGoesOn);
+}
+
+#[test]
+fn an_old_ledger_in_the_history_is_not_the_last_one() {
+    sees(Invariant::HistoryIsLastLedger, Mutation::HistoryOfOldLedger);
+}
+
+#[test]
+fn a_history_that_never_drops_outgrows_its_bound() {
+    sees(Invariant::Bounded, Mutation::EpisodesKept);
+}
+
+#[test]
+fn words_that_grow_outgrow_the_stated_bytes() {
+    sees(Invariant::Bounded, Mutation::WordsKept);
+}
+
+#[test]
+fn an_index_that_forgets_nobody_outgrows_the_jobs() {
+    sees(Invariant::Bounded, Mutation::ContainersRemembered);
+}
+
+#[test]
 fn untold_last_answers_make_a_pipeline_wait_for_ever() {
     sees(Invariant::Heals, Mutation::LastAnswersUntold);
 }

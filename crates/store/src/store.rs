@@ -156,8 +156,16 @@ pub struct LeaderInfo {
     pub pid: u32,
     /// Its version.
     pub version: String,
+    /// What it knows of; see [`steadfast_model::FEATURE_LEVEL`]. Records of formats before 3 do not say it,
+    /// and were all of level 1.
+    #[serde(default = "first_feature_level")]
+    pub feature_level: u32,
     /// When it began to lead.
     pub since: Timestamp,
+}
+
+const fn first_feature_level() -> u32 {
+    1
 }
 
 /// Under which a checkpoint may be written.

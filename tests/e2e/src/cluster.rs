@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 use crate::{
-    Counts, Finished, Job, JobStatus, Marker, Member, MemberStatus, Output, PATIENCE, Process,
-    Rest, Running, Signal, binary, example_job, input, logs, wait_until, wc,
+    Access, Counts, Finished, Job, JobStatus, Marker, Member, MemberStatus, Output, PATIENCE,
+    Process, Rest, Role, Running, Signal, binary, example_job, input, logs, wait_until, wc,
 };
 
 /// How long `dev` may take to end what it started, before the rest is killed.
@@ -32,6 +32,8 @@ pub struct Cluster {
     marker: Marker,
     dev: Running,
     size: Size,
+    /// Where the coordinator wants tokens; the tests are an operator then.
+    access: Option<Access>,
     rest: Rest,
     names: AtomicU64,
 }
@@ -48,6 +50,32 @@ impl Cluster {
         cluster
     }
 
+    /// Starts a cluster whose coordinator wants tokens, and waits until it is ready.
+    ///
+    /// # Panics
+    /// When it does not get ready.
+    #[track_caller]
+    pub fn start_with_auth(members: u32, slots: u32) -> Self {
+        let mut access = None;
+        let mut cluster = Self::launch(members, slots, |folder, dev| {
+            let made = Access::make(folder);
+            dev.arg("--auth").arg(made.file());
+            access = Some(made);
+        });
+        cluster.access = access;
+        cluster.wait_until_ready();
+        cluster
+    }
+
+    /// The tokens of its people.
+    ///
+    /// # Panics
+    /// When the cluster wants none.
+    #[track_caller]
+    pub fn access(&self) -> &Access {
+        self.access.as_ref().expect("the cluster was started with --auth")
+    }
+
     /// Starts a cluster whose `dev` is given more arguments, and does not wait for it. The folder is the
     /// cluster's own.
     ///
@@ -61,7 +89,8 @@ impl Cluster {
         let mut command = dev(folder.path(), &marker, size, "127.0.0.1:0");
         more(folder.path(), &mut command);
         let dev = Running::start(&mut command, folder.path(), "dev");
-        Self { folder, marker, dev, size, rest: Rest::new(""), names: AtomicU64::new(0) }
+        let (access, rest, names) = (None, Rest::new(""), AtomicU64::new(0));
+        Self { folder, marker, dev, size, access, rest, names }
     }
 
     /// Starts the cluster anew on its data folder and its port.
@@ -73,6 +102,9 @@ impl Cluster {
         self.dev.finish(PATIENCE);
         let address = self.rest.url().trim_start_matches("http://");
         let mut command = dev(self.folder.path(), &self.marker, self.size, address);
+        if let Some(access) = &self.access {
+            command.arg("--auth").arg(access.file());
+        }
         self.dev = Running::start(&mut command, self.folder.path(), &self.name("dev"));
         self.wait_until_ready();
     }
@@ -93,6 +125,9 @@ impl Cluster {
             Some(line.split_whitespace().next()?.to_owned())
         });
         self.rest = Rest::new(&url);
+        if let Some(access) = &self.access {
+            self.rest = self.rest.with_token(&access.token(Role::Operator));
+        }
     }
 
     /// The interface of the coordinator.
@@ -188,6 +223,9 @@ impl Cluster {
         let name = self.name("agent");
         let mut command = self.steadfast(["agent", "--slots", &self.size.slots.to_string()]);
         command.arg("--data").arg(self.folder.path().join(&name));
+        if self.access.is_some() {
+            command.arg("--token-file").arg(self.data().join("auth/member.token"));
+        }
         let agent = Running::start(&mut command, self.folder.path(), &name);
         wait_until(PATIENCE, "one more member", || {
             let members = self.rest.members_now()?;
@@ -213,6 +251,9 @@ impl Cluster {
     pub fn steadfast<'a>(&self, arguments: impl IntoIterator<Item = &'a str>) -> Command {
         let mut command = steadfast(&self.marker);
         command.env("STEADFAST_COORDINATORS", self.rest.url()).args(arguments);
+        if let Some(access) = &self.access {
+            command.env("STEADFAST_TOKEN_FILE", access.token_file(Role::Operator));
+        }
         command
     }
 
@@ -357,7 +398,7 @@ fn steadfast(marker: &Marker) -> Command {
     let (name, value) = marker.variable();
     command.env(name, value);
     // The person who runs the tests may have a cluster of their own.
-    command.env_remove("STEADFAST_COORDINATORS");
+    command.env_remove("STEADFAST_COORDINATORS").env_remove("STEADFAST_TOKEN_FILE");
     command
 }
 

@@ -19,6 +19,7 @@
     reason = "a failing test has to show what the processes of its cluster have said"
 )]
 
+mod access;
 mod cluster;
 mod command;
 mod input;
@@ -29,6 +30,7 @@ mod rest;
 mod shapes;
 mod wait;
 
+pub use access::{Access, Role};
 pub use cluster::{Cluster, Size};
 pub use command::{Finished, Running, binary, example_job};
 pub use input::{input, wc};
@@ -37,8 +39,8 @@ pub use process::{Marker, Process};
 pub use rest::{Answer, Rest};
 pub use rustix::process::Signal;
 pub use shapes::{
-    AttemptOutcome, DirtyTask, DirtyTaskSummary, Episode, EpisodeStatus, Evaluation, Job,
-    JobStatus, JobSummary, LossCause, Member, MemberStatus, Overview, Pipeline, PipelineStatus,
-    Sentence, TaskGroup, TaskGroupStatus,
+    AttemptOutcome, Classification, DirtyTask, DirtyTaskSummary, Episode, EpisodeStatus,
+    Evaluation, Incident, Job, JobStatus, JobSummary, LossCause, Member, MemberStatus, Overview,
+    Pipeline, PipelineStatus, Sentence, TaskGroup, TaskGroupStatus,
 };
 pub use wait::{PATIENCE, wait_until};

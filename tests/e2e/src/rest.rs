@@ -41,6 +41,7 @@ impl Answer {
 #[derive(Clone, Debug)]
 pub struct Rest {
     url: String,
+    token: Option<String>,
     agent: ureq::Agent,
 }
 
@@ -53,7 +54,13 @@ impl Rest {
             // A connection to a process that is about to be killed is not worth keeping.
             .max_idle_connections(0)
             .build();
-        Self { url: url.trim_end_matches('/').to_owned(), agent: config.into() }
+        Self { url: url.trim_end_matches('/').to_owned(), token: None, agent: config.into() }
+    }
+
+    /// The same interface, with every call of a person's made with this token.
+    #[must_use]
+    pub fn with_token(&self, token: &str) -> Self {
+        Self { token: Some(token.to_owned()), ..self.clone() }
     }
 
     /// The base URL.
@@ -63,7 +70,11 @@ impl Rest {
 
     /// `GET`; `None` where nobody answers.
     pub fn get(&self, path: &str) -> Option<Answer> {
-        received(self.agent.get(format!("{}{path}", self.url)).call()).ok()
+        let mut request = self.agent.get(format!("{}{path}", self.url));
+        if let Some(token) = &self.token {
+            request = request.header("Authorization", format!("Bearer {token}"));
+        }
+        received(request.call()).ok()
     }
 
     /// `POST`.
@@ -72,8 +83,11 @@ impl Rest {
     /// When nobody answers.
     #[track_caller]
     pub fn post(&self, path: &str, content_type: &str, body: &[u8]) -> Answer {
-        let request =
+        let mut request =
             self.agent.post(format!("{}{path}", self.url)).header("Content-Type", content_type);
+        if let Some(token) = &self.token {
+            request = request.header("Authorization", format!("Bearer {token}"));
+        }
         answer(request.send(body))
     }
 

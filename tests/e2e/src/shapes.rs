@@ -39,7 +39,7 @@ words! {
 }
 words! {
     /// How a loss was noticed.
-    LossCause { ConnectionClosed, Silence, Leaving }
+    LossCause { ConnectionClosed, Silence, Leaving, ToldByOperator }
 }
 words! {
     /// Where an episode stands.
@@ -73,6 +73,7 @@ shape! {
         status: MemberStatus,
         slots: u32,
         used_slots: u32,
+        last_seen: String,
     }
 }
 shape! {
@@ -181,7 +182,13 @@ shape! {
 }
 shape! {
     /// A lost member.
-    Incident { member_uuid: String, classification: Classification, cause: LossCause, time: String }
+    Incident {
+        member_uuid: String,
+        classification: Classification,
+        cause: LossCause,
+        evidence: String,
+        time: String,
+    }
 }
 shape! {
     /// A deployment.

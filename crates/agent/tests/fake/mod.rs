@@ -190,6 +190,7 @@ impl Agent {
         let (shutdown, asked) = oneshot::channel::<()>();
         let config = AgentConfig {
             coordinators,
+            token: None,
             data_dir: data.path().into(),
             slots: 4,
             tags: BTreeMap::from([("zone".into(), "a".into())]),

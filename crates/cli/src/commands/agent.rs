@@ -11,7 +11,7 @@ use crate::runtime::EndRequests;
 use crate::{logging, runtime};
 
 /// # Errors
-/// URLs that cannot be used, a tag that is given twice, a folder that cannot be used.
+/// URLs or a token that cannot be used, a tag that is given twice, a folder that cannot be used.
 pub fn run(arguments: AgentArguments, coordinators: Coordinators) -> anyhow::Result<u8> {
     logging::start()?;
     let AgentArguments { data, slots, tags } = arguments;
@@ -24,6 +24,7 @@ pub fn run(arguments: AgentArguments, coordinators: Coordinators) -> anyhow::Res
         by_name.insert(name, value);
     }
     let config = AgentConfig {
+        token: coordinators.token()?,
         coordinators: coordinators.into_urls(),
         data_dir: data,
         slots,

@@ -1,10 +1,11 @@
 //! `steadfast coordinator`: the process that decides.
 
 use std::net::{SocketAddr, TcpListener};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Context;
-use steadfast_coordinator::Config;
+use steadfast_coordinator::{Config, Credentials, check_address};
 use steadfast_store::{Embedded, Store};
 
 use crate::arguments::{CoordinatorArguments, StoreUrl};
@@ -12,11 +13,13 @@ use crate::runtime::EndRequests;
 use crate::{logging, out, runtime};
 
 /// # Errors
-/// The store cannot be opened, or the address cannot be listened on.
+/// A token file is not right, the store cannot be opened, or the address cannot be listened on.
 pub fn run(arguments: CoordinatorArguments) -> anyhow::Result<u8> {
     logging::start()?;
-    let CoordinatorArguments { store, http } = arguments;
+    let CoordinatorArguments { store, http, auth } = arguments;
     let StoreUrl::Embedded(folder) = store;
+    let credentials = credentials(&auth)?;
+    check_address(http, credentials.is_some())?;
     let listen = with_port(http)?;
     runtime::server(async {
         let mut end = EndRequests::listen()?;
@@ -30,10 +33,18 @@ pub fn run(arguments: CoordinatorArguments) -> anyhow::Result<u8> {
              `steadfast agent --coordinators {url} --data DIR`",
             folder.display()
         ));
-        let config = Config { listen, urls: vec![url], settings: Default::default() };
+        let config = Config { listen, urls: vec![url], credentials, settings: Default::default() };
         steadfast_coordinator::run(store, config, async move { end.next().await }).await?;
         Ok(0)
     })
+}
+
+/// What the files of `--auth` say; `None` where there are none.
+///
+/// # Errors
+/// A file that is not right.
+pub fn credentials(files: &[PathBuf]) -> anyhow::Result<Option<Credentials>> {
+    if files.is_empty() { Ok(None) } else { Credentials::load(files).map(Some) }
 }
 
 /// The address itself, or with a free port in the place of 0: others have to be told where to find it

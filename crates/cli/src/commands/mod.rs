@@ -7,10 +7,12 @@ mod exec;
 mod explain;
 mod job;
 mod jobs;
+mod leave;
 mod members;
 mod show;
 mod stop;
 mod submit;
+mod token;
 
 use steadfast_model::JobStatus;
 
@@ -25,8 +27,8 @@ pub const COULD_NOT: u8 = 2;
 /// # Errors
 /// Whatever stops it from doing what it was asked.
 pub fn run(arguments: Arguments) -> anyhow::Result<u8> {
-    let Arguments { coordinators, command } = arguments;
-    let coordinators = Coordinators::named(coordinators);
+    let Arguments { coordinators, token_file, command } = arguments;
+    let coordinators = Coordinators::named(coordinators, token_file);
     match command {
         Command::Dev(arguments) => dev::run(&arguments),
         Command::Coordinator(arguments) => coordinator::run(arguments),
@@ -37,6 +39,9 @@ pub fn run(arguments: Arguments) -> anyhow::Result<u8> {
         Command::Explain(arguments) => explain::run(&arguments, &coordinators),
         Command::Stop(arguments) => stop::run(&arguments, &coordinators),
         Command::Members(arguments) => members::run(&arguments, &coordinators),
+        Command::Drain(arguments) => leave::drain(&arguments, &coordinators),
+        Command::PlannedLeave(arguments) => leave::plan(&arguments, &coordinators),
+        Command::Token(arguments) => token::run(&arguments),
         Command::Exec(arguments) => exec::run(arguments),
     }
 }

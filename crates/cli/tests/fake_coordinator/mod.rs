@@ -10,6 +10,8 @@ use std::thread;
 pub struct Asked {
     /// `POST /submit-job?dryRun=true`.
     pub what: String,
+    /// `Bearer TOKEN`, where a token was shown.
+    pub authorization: Option<String>,
     /// The body.
     pub body: String,
 }
@@ -56,20 +58,23 @@ fn read(stream: &TcpStream) -> Option<Asked> {
     let mut first = String::new();
     reader.read_line(&mut first).ok()?;
     let what = first.rsplit_once(" HTTP/")?.0.to_owned();
-    let mut length = 0;
+    let (mut length, mut authorization) = (0, None);
     loop {
         let mut line = String::new();
         reader.read_line(&mut line).ok()?;
         if line.trim().is_empty() {
             break;
         }
-        if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
-            length = value.trim().parse().ok()?;
+        let (name, value) = line.split_once(':')?;
+        match name.to_ascii_lowercase().as_str() {
+            "content-length" => length = value.trim().parse().ok()?,
+            "authorization" => authorization = Some(value.trim().to_owned()),
+            _ => {}
         }
     }
     let mut body = vec![0; length];
     reader.read_exact(&mut body).ok()?;
-    Some(Asked { what, body: String::from_utf8(body).ok()? })
+    Some(Asked { what, authorization, body: String::from_utf8(body).ok()? })
 }
 
 fn write(mut stream: TcpStream, status: u16, body: &str) {

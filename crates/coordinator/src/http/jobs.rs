@@ -17,7 +17,7 @@ use steadfast_engine::records::HistoryRecord;
 use steadfast_engine::{Input, Reply};
 use steadfast_model::{EvaluationStatus, JobId, JobSpec, JobStatus, jobfile};
 
-use super::respond::{Failure, json, not_leading};
+use super::respond::{Failure, ask, json, not_leading, unexpected};
 use crate::shared::{Shared, Term};
 use crate::view::JobView;
 use crate::{convert, explain as story};
@@ -80,22 +80,6 @@ fn check(body: &[u8]) -> Result<JobSpec, Failure> {
         };
         Failure::bad_document(message, details)
     })
-}
-
-async fn ask(
-    term: &Term,
-    input: impl FnOnce(steadfast_engine::Ticket) -> Input,
-) -> Result<Reply, Failure> {
-    term.ask(input).await.map_err(|_| {
-        Failure::unavailable(
-            "this coordinator stopped leading before the answer was durable: it may or may not \
-             have been done; look before you ask again",
-        )
-    })
-}
-
-fn unexpected(reply: &Reply) -> Failure {
-    Failure::broken(format!("the engine gave an answer to another question: {reply:?}"))
 }
 
 pub(crate) async fn stop(

@@ -5,7 +5,9 @@
 
 mod agents;
 mod checkpoint;
+mod guard;
 mod jobs;
+mod leaves;
 mod overview;
 mod respond;
 mod validity;
@@ -18,6 +20,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::DefaultBodyLimit;
+use axum::middleware::from_fn_with_state;
 use axum::routing::{get, post};
 use hyper::body::Incoming;
 use hyper::{Request, Response};
@@ -51,6 +54,8 @@ fn router(shared: Arc<Shared>) -> Router {
     Router::new()
         .route(paths::OVERVIEW, get(overview::overview))
         .route(paths::MEMBERS, get(overview::members))
+        .route(&format!("{}/{{member}}/planned-leave", paths::MEMBERS), post(leaves::plan))
+        .route(&format!("{}/{{member}}/drain", paths::MEMBERS), post(leaves::drain))
         .route(paths::HEALTH_LIVE, get(overview::live))
         .route(paths::HEALTH_READY, get(overview::ready))
         .route(paths::SUBMIT_JOB, post(jobs::submit))
@@ -66,6 +71,7 @@ fn router(shared: Arc<Shared>) -> Router {
         .route(paths::AGENT, get(agents::connect))
         .fallback(respond::no_such_path)
         .method_not_allowed_fallback(respond::no_such_method)
+        .layer(from_fn_with_state(Arc::clone(&shared), guard::guard))
         .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
         .with_state(shared)
 }

@@ -42,6 +42,7 @@ pub(crate) async fn overview(State(shared): State<Arc<Shared>>) -> Result<Respon
     let coordinator = CoordinatorInfo {
         url: term.leader.url.clone(),
         pid: term.leader.pid,
+        feature_level: term.leader.feature_level,
         epoch: view.epoch,
         since: view.since.into(),
     };

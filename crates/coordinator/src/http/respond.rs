@@ -7,6 +7,9 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use steadfast_api::{ErrorBody, ErrorDetail};
+use steadfast_engine::{Input, Reply, Ticket};
+
+use crate::shared::Term;
 
 /// An error with the status that says what to do next.
 #[derive(Debug)]
@@ -42,6 +45,16 @@ impl Failure {
         Self { status: StatusCode::UNAUTHORIZED, body: ErrorBody::new(message) }
     }
 
+    /// Not with this role.
+    pub fn forbidden(message: impl Into<String>) -> Self {
+        Self { status: StatusCode::FORBIDDEN, body: ErrorBody::new(message) }
+    }
+
+    /// It changed meanwhile, or cannot be now; the message says what to do.
+    pub fn conflict(message: impl Into<String>) -> Self {
+        Self { status: StatusCode::CONFLICT, body: ErrorBody::new(message) }
+    }
+
     /// Something is wrong with what is stored.
     pub fn broken(message: impl Into<String>) -> Self {
         Self { status: StatusCode::INTERNAL_SERVER_ERROR, body: ErrorBody::new(message) }
@@ -63,6 +76,10 @@ impl IntoResponse for Failure {
         let again =
             matches!(self.status, StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS);
         let mut response = json(self.status, &self.body);
+        if self.status == StatusCode::UNAUTHORIZED {
+            let bearer = HeaderValue::from_static("Bearer");
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, bearer);
+        }
         if again {
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
         }
@@ -80,6 +97,24 @@ pub(crate) fn json<T: Serialize>(status: StatusCode, body: &T) -> Response {
 /// While no term is served: loading, or between two terms.
 pub(crate) fn not_leading() -> Failure {
     Failure::unavailable("this coordinator is not ready: it loads, or does not lead; ask again")
+}
+
+/// Hands an input to the loop and waits for its durable answer.
+pub(crate) async fn ask(
+    term: &Term,
+    input: impl FnOnce(Ticket) -> Input,
+) -> Result<Reply, Failure> {
+    term.ask(input).await.map_err(|_| {
+        Failure::unavailable(
+            "this coordinator stopped leading before the answer was durable: it may or may not \
+             have been done; look before you ask again",
+        )
+    })
+}
+
+/// The loop must not do that.
+pub(crate) fn unexpected(reply: &Reply) -> Failure {
+    Failure::broken(format!("the engine gave an answer to another question: {reply:?}"))
 }
 
 /// The request was not complete, or not done, in time.

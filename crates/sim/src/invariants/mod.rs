@@ -1,13 +1,16 @@
 //! What must hold at every moment, one file for each, judged from outside.
 
+mod bounded;
 mod containers;
 mod count;
 mod drains;
 mod forever;
 mod heals;
+mod history;
 mod kept;
 mod restores;
 mod twin;
+mod zombies;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,22 +19,31 @@ use steadfast_engine::{Engine, Input, Step};
 use steadfast_model::{JobId, LeaveClassification, LossCause, RequestId, Timestamp};
 
 use crate::durable::Durable;
+use crate::index::Index;
 use crate::story::Story;
 
+use bounded::Bounded;
 pub(crate) use containers::OneContainer;
 use count::CountEqualsOracle;
 use drains::Drains;
 use forever::Forever;
 pub(crate) use heals::{has_ended, has_healed};
+use history::HistoryIsLastLedger;
 use kept::Kept;
 use restores::RestoresWithinLimit;
 pub use twin::JobTrace;
 pub(crate) use twin::compare;
+pub(crate) use zombies::ZombieStops;
 
 /// What a reader of the coordinator would be shown, and what it is compared with.
 pub(crate) struct View<'a> {
     pub engine: &'a Engine,
     pub durable: &'a Durable,
+    pub index: &'a Index,
+    /// What the coordinator's clock shows.
+    pub now: Timestamp,
+    /// A lost member is listed for this long.
+    pub lost_listed_ms: u64,
     /// An episode that is not deployed for this long is parked.
     pub ttl_ms: u64,
     /// Jobs whose ledger the store refused at least once.
@@ -59,6 +71,12 @@ pub enum Invariant {
     Forever,
     /// See `kept.rs`.
     Kept,
+    /// See `zombies.rs`.
+    ZombieStops,
+    /// See `history.rs`.
+    HistoryIsLastLedger,
+    /// See `bounded.rs`.
+    Bounded,
     /// See `heals.rs`.
     Heals,
     /// See `twin.rs`.
@@ -78,6 +96,9 @@ impl std::fmt::Display for Invariant {
             Self::Drains => "a drain moves before its member goes",
             Self::Forever => "a count never falls, and dirty is for ever",
             Self::Kept => "what was acknowledged is kept",
+            Self::ZombieStops => "a zombie stops within its bound",
+            Self::HistoryIsLastLedger => "history equals the last ledger",
+            Self::Bounded => "state is bounded",
             Self::Heals => "it heals when the faults stop",
             Self::Twin => "the label changes nothing",
             Self::Store => "what was written is what is read",
@@ -102,6 +123,9 @@ pub(crate) struct Checks {
     drains: Drains,
     forever: Forever,
     kept: Kept,
+    history: HistoryIsLastLedger,
+    bounded: Bounded,
+    pub zombies: ZombieStops,
     pub containers: OneContainer,
     /// Losses that were planned, by how they were noticed.
     pub planned: BTreeMap<LossCause, u64>,
@@ -116,8 +140,8 @@ impl Checks {
         self.story.term_begins(began);
     }
 
-    /// A step is durable.
-    pub fn committed(&mut self, now: u64, input: &Input, step: &Step) {
+    /// A step is durable. `history_size`: the episodes that a ledger may keep.
+    pub fn committed(&mut self, now: u64, input: &Input, step: &Step, history_size: usize) {
         if self.off {
             return;
         }
@@ -126,6 +150,10 @@ impl Checks {
         if let Some(event) = step.member_event.as_ref().filter(|e| e.classification == planned) {
             *self.planned.entry(event.cause).or_default() += 1;
         }
+        self.history.committed(step);
+        self.zombies.committed(now, step);
+        let verdict = self.bounded.committed(step, history_size);
+        self.fail(Invariant::Bounded, verdict);
         for (job, fact) in self.story.go_on(input, step) {
             self.count.hear(job, &fact);
             let verdict = self.restores.hear(job, &fact);
@@ -153,6 +181,10 @@ impl Checks {
         self.fail(Invariant::Forever, verdict);
         let verdict = self.kept.judge(view);
         self.fail(Invariant::Kept, verdict);
+        let verdict = self.history.judge(view);
+        self.fail(Invariant::HistoryIsLastLedger, verdict);
+        let verdict = self.bounded.judge(view);
+        self.fail(Invariant::Bounded, verdict);
     }
 
     fn fail(&mut self, invariant: Invariant, verdict: Result<(), String>) {
@@ -165,12 +197,14 @@ impl Checks {
 
     /// # Errors
     /// What is wrong, and which invariant says so.
-    pub fn verdict(&mut self) -> Result<(), Broken> {
+    pub fn verdict(&mut self, now: u64) -> Result<(), Broken> {
         if self.off {
             return Ok(());
         }
         let verdict = self.containers.verdict();
         self.fail(Invariant::OneContainer, verdict);
+        let verdict = self.zombies.verdict(now);
+        self.fail(Invariant::ZombieStops, verdict);
         self.failed.clone().map_or(Ok(()), Err)
     }
 }

@@ -15,13 +15,6 @@ impl Clocks {
     /// Each is wrong by 2 %, in opposite directions. What lies between is milder.
     pub const FOUR_PERCENT_APART: &'static [Self] =
         &[Self { machine: 98, coordinators: 102 }, Self { machine: 102, coordinators: 98 }];
-    /// One of them is wrong by 2 %.
-    pub const TWO_PERCENT_APART: &'static [Self] = &[
-        Self { machine: 98, coordinators: 100 },
-        Self { machine: 100, coordinators: 102 },
-        Self { machine: 102, coordinators: 100 },
-        Self { machine: 100, coordinators: 98 },
-    ];
 }
 
 /// What a clock shows at a true time.

@@ -205,6 +205,7 @@ pub fn leader(pid: u32) -> LeaderInfo {
         host: "coordinator-1".to_owned(),
         pid,
         version: "0.1.0".to_owned(),
+        feature_level: steadfast_model::FEATURE_LEVEL,
         since: STARTED,
     }
 }

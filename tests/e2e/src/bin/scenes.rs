@@ -48,6 +48,7 @@ const SCENES: &[(&str, usize, Scene)] = &[
     ("member_stopped", 3, member_stopped),
     ("member_terminated", 3, member_terminated),
     ("coordinator_killed", 5, coordinator_killed),
+    ("coordinator_stopped", 2, coordinator_stopped),
     ("wrapper_killed", 3, wrapper_killed),
     ("cut_off", 3, cut_off),
 ];
@@ -273,6 +274,27 @@ fn coordinator_killed(_: usize, figures: &mut Figures) {
     let what = "containers restarted (count)";
     figures.add(Figure { scene, what, bound_ms: Some(0) }, restarted as u128);
     note_overlaps(scene, &output, figures);
+}
+
+/// Stopped for half a minute, in which one agent is killed: the others are given a full window when the
+/// coordinator wakes, and who does not use it is lost a moment after that.
+fn coordinator_stopped(_: usize, figures: &mut Figures) {
+    let scene = "coordinator_stopped";
+    let cluster = Cluster::start(4, 3);
+    let members = cluster.present_members();
+    let (coordinator, agent) = (cluster.coordinator(), cluster.process(members[0].pid));
+    coordinator.signal(Signal::STOP);
+    agent.signal(Signal::KILL);
+    let stopped = Instant::now();
+    measure(stopped, [("half a minute", &mut || stopped.elapsed() >= Duration::from_secs(30))]);
+    let start = Instant::now();
+    coordinator.signal(Signal::CONT);
+    let [lost] = measure(start, [("loss", &mut || is_lost(&cluster, &members[0]))]);
+    let what = "kill -CONT → who was killed meanwhile is declared lost";
+    figures.add(Figure { scene, what, bound_ms: Some(6_000) }, lost);
+    let others = members[1..].iter().filter(|member| is_lost(&cluster, member)).count();
+    let what = "others declared lost (count)";
+    figures.add(Figure { scene, what, bound_ms: Some(0) }, others as u128);
 }
 
 fn wrapper_killed(_: usize, figures: &mut Figures) {

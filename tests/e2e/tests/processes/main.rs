@@ -8,10 +8,14 @@
 mod agent_terminated;
 mod bad_files;
 mod coordinator_killed;
+mod coordinator_stopped;
+mod credentials;
 mod dev_command;
+mod drain;
 mod everything_killed;
 mod member_stopped;
 mod members_killed;
+mod planned_leave;
 mod program_killed;
 mod random_faults;
 mod short_lease;

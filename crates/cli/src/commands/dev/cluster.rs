@@ -12,10 +12,12 @@ use std::process::{ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use steadfast_client::Client;
 use tokio::process::Command;
 use tokio::sync::mpsc;
 
 use super::folder::Folder;
+use super::keys::Keys;
 use super::leftovers::{Child, KILL_PATIENCE, PATIENCE, Record};
 use super::process::{Process, boot_id};
 use crate::out::Account;
@@ -82,6 +84,7 @@ pub struct Cluster<'a> {
     boot_id: String,
     listen: SocketAddr,
     slots: u32,
+    keys: Option<Keys>,
     account: &'a RefCell<Account>,
     running: BTreeMap<Role, Running>,
     exited: mpsc::UnboundedSender<Exit>,
@@ -97,17 +100,41 @@ impl<'a> Cluster<'a> {
         folder: Folder,
         listen: SocketAddr,
         slots: u32,
+        keys: Option<Keys>,
         account: &'a RefCell<Account>,
     ) -> anyhow::Result<Self> {
         let (exited, exits) = mpsc::unbounded_channel();
         let executable = std::env::current_exe().context("cannot find this program's own file")?;
         let boot_id = boot_id().context("cannot tell this boot from another")?;
         let running = BTreeMap::new();
-        Ok(Self { folder, executable, boot_id, listen, slots, account, running, exited, exits })
+        Ok(Self {
+            folder,
+            executable,
+            boot_id,
+            listen,
+            slots,
+            keys,
+            account,
+            running,
+            exited,
+            exits,
+        })
     }
 
     pub fn url(&self) -> String {
         format!("http://{}", self.listen)
+    }
+
+    /// A client that the coordinator lets in.
+    ///
+    /// # Errors
+    /// An address that does not read as a URL's.
+    pub fn client(&self) -> anyhow::Result<Client> {
+        let client = Client::new([self.url()])?;
+        Ok(match &self.keys {
+            Some(keys) => client.with_token(&keys.own),
+            None => client,
+        })
     }
 
     pub fn coordinator_pid(&self) -> Option<u32> {
@@ -135,6 +162,8 @@ impl<'a> Cluster<'a> {
             .stdin(Stdio::null())
             .stdout(output.try_clone().with_context(cannot)?)
             .stderr(output)
+            // Whatever the person who started this shows elsewhere is not for these.
+            .env_remove("STEADFAST_TOKEN_FILE")
             .process_group(0)
             .spawn()
             .with_context(cannot)?;
@@ -154,24 +183,34 @@ impl<'a> Cluster<'a> {
     }
 
     fn arguments(&self, role: Role) -> anyhow::Result<Vec<String>> {
-        let text = |path: PathBuf| {
+        let text = |path: &Path| {
             let text = path.to_str().map(str::to_owned);
-            text.with_context(|| {
-                format!("the folder {} has a name that is no text", path.display())
-            })
+            text.with_context(|| format!("the path {} has a name that is no text", path.display()))
         };
         let owned = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
-        Ok(match role {
+        let mut arguments: Vec<String> = match role {
             Role::Coordinator => {
-                let store = format!("embedded:{}", text(self.folder.store())?);
+                let store = format!("embedded:{}", text(&self.folder.store())?);
                 owned(&["coordinator", "--store", &store, "--http", &self.listen.to_string()])
             }
             Role::Member(number) => {
-                let data = text(self.folder.member(number))?;
+                let data = text(&self.folder.member(number))?;
                 let (url, slots) = (self.url(), self.slots.to_string());
                 owned(&["agent", "--coordinators", &url, "--data", &data, "--slots", &slots])
             }
-        })
+        };
+        match (&self.keys, role) {
+            (None, _) => {}
+            (Some(keys), Role::Coordinator) => {
+                for file in &keys.token_files {
+                    arguments.extend(["--auth".to_owned(), text(file)?]);
+                }
+            }
+            (Some(keys), Role::Member(_)) => {
+                arguments.extend(["--token-file".to_owned(), text(&keys.member_token_file)?]);
+            }
+        }
+        Ok(arguments)
     }
 
     fn write_record(&self) -> anyhow::Result<()> {

@@ -58,6 +58,16 @@ impl Folder {
         self.path.join("store")
     }
 
+    /// The hashes of this program's own tokens.
+    pub fn token_file(&self) -> PathBuf {
+        self.path.join("auth").join("tokens.conf")
+    }
+
+    /// The token that the members show.
+    pub fn member_token_file(&self) -> PathBuf {
+        self.path.join("auth").join("member.token")
+    }
+
     pub fn member(&self, number: u32) -> PathBuf {
         self.path.join("members").join(number.to_string())
     }

@@ -9,12 +9,14 @@
 //! DIR/store/         the coordinator's state
 //! DIR/members/N/     each member's folder, with the logs of its containers
 //! DIR/log/           what the processes say
+//! DIR/auth/          with --auth: the members' token, and what lets it in
 //! DIR/dev.json       which processes were started
 //! DIR/dev.lock       held while `steadfast dev` runs here
 //! ```
 
 mod cluster;
 mod folder;
+mod keys;
 mod leftovers;
 mod process;
 mod watch;
@@ -25,12 +27,14 @@ use std::time::Duration;
 
 use anyhow::Context;
 use steadfast_client::Client;
+use steadfast_coordinator::check_address;
 use steadfast_model::{JobId, MemberStatus};
 
 use self::cluster::{Cluster, Role};
 use self::folder::Folder;
+use self::keys::Keys;
 use super::COULD_NOT;
-use super::coordinator::with_port;
+use super::coordinator::{credentials, with_port};
 use super::submit::{NotSubmitted, send};
 use crate::arguments::DevArguments;
 use crate::job_document::{JobDocument, render, share_out};
@@ -44,19 +48,22 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 const INTERRUPTED: u8 = 130;
 
 /// # Errors
-/// The folder cannot be used, or a process dies while the cluster starts.
+/// The folder, the address or a token file cannot be used, or a process dies while the cluster starts.
 pub fn run(arguments: &DevArguments) -> anyhow::Result<u8> {
     let Some(documents) = load(arguments)? else { return Ok(COULD_NOT) };
+    let has_credentials = credentials(&arguments.auth)?.is_some();
+    check_address(arguments.http, has_credentials)?;
     let folder = Folder::hold(&arguments.data)?;
     out::line(&format!("steadfast: everything is kept in {}", folder.path().display()));
     for line in leftovers::end(&folder.record())? {
         out::line(&format!("steadfast: {line}"));
     }
+    let keys = has_credentials.then(|| Keys::make(&folder, &arguments.auth)).transpose()?;
     let listen = with_port(arguments.http)?;
     runtime::light(async {
         let mut end = EndRequests::listen()?;
         let account = RefCell::new(Account::on_stdout());
-        let mut cluster = Cluster::new(folder, listen, arguments.slots, &account)?;
+        let mut cluster = Cluster::new(folder, listen, arguments.slots, keys, &account)?;
         let outcome = tokio::select! {
             outcome = live(&mut cluster, arguments.members, &documents, &account) => outcome,
             () = end.next() => {
@@ -100,7 +107,7 @@ async fn live(
     account: &RefCell<Account>,
 ) -> anyhow::Result<u8> {
     let url = cluster.url();
-    let client = Client::new([&url])?;
+    let client = cluster.client()?;
     cluster.start(Role::Coordinator)?;
     let coordinator = cluster.coordinator_pid();
     cluster.until("the coordinator is ready", ready(&client, coordinator)).await?;

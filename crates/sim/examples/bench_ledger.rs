@@ -1,0 +1,221 @@
+//! What tracking costs when a member is lost: from the engine's input until every incident is durable on
+//! the embedded store. One JSON object a line, for `cargo xtask bench`.
+//!
+//! What is timed is what the coordinator does between the two: the engine's step, its ops, the commit of
+//! all of them as one transaction. What follows in the engine (restores, deployments, starts) brings the
+//! same jobs back to running; it is not written, since the next loss overwrites each of its records.
+//!
+//! All clusters live side by side and take turns, with tracking and without, large and small: a machine or
+//! a disk that is slow for a moment is slow for all of them.
+
+use std::io::{self, Write};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use steadfast_model::Timestamp;
+use steadfast_sim::RunningJobs;
+use steadfast_store::{Embedded, LeaderInfo, Op, Store, Term, ops_of};
+
+/// Running jobs: what the first proposal asks to measure, and one more.
+const JOBS: [u64; 3] = [100, 1_000, 10_000];
+/// Losses before those that are measured. The history of a job's ledger is full then, which is the dearest
+/// that tracking gets.
+const WARM_UP: u32 = 12;
+const ROUNDS: usize = 40;
+/// A cluster that loses so many containers at once takes part in every fourth round only.
+const LARGE: u64 = 10_000;
+/// What tracking may cost, compared with the same loss without it.
+const TRACKING: f64 = 1.3;
+/// What the same number of affected jobs may cost among a hundred times as many.
+const AMONG_MANY: f64 = 2.0;
+
+/// How many of the jobs have a container on the lost member.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Affected {
+    All,
+    OnePercent,
+    None,
+}
+
+impl Affected {
+    fn of(self, jobs: u64) -> u64 {
+        match self {
+            Self::All => jobs,
+            Self::OnePercent => jobs / 100,
+            Self::None => 0,
+        }
+    }
+
+    fn words(self) -> &'static str {
+        match self {
+            Self::All => "all",
+            Self::OnePercent => "1 %",
+            Self::None => "none",
+        }
+    }
+}
+
+/// One place of the matrix: a cluster, its store, and how long its losses took.
+struct Place {
+    jobs: u64,
+    affected: Affected,
+    tracked: bool,
+    cluster: RunningJobs,
+    term: Box<dyn Term>,
+    times: Vec<Duration>,
+    /// The engine's part of each.
+    step_times: Vec<Duration>,
+    /// What an affected job's record and ledger took in the store at the last loss.
+    bytes: [usize; 2],
+}
+
+impl Place {
+    async fn new(directory: &Path, jobs: u64, affected: Affected, tracked: bool) -> Result<Self> {
+        let name = format!("{jobs}-{}-{tracked}", affected.of(jobs));
+        let store = Embedded::open(directory.join(name))?;
+        let me = LeaderInfo {
+            url: "http://127.0.0.1:1".to_owned(),
+            host: "bench".to_owned(),
+            pid: std::process::id(),
+            version: "bench".to_owned(),
+            feature_level: steadfast_model::FEATURE_LEVEL,
+            since: Timestamp::default(),
+        };
+        let term = store.lead(me).await?;
+        let (cluster, steps) = RunningJobs::new(jobs, affected.of(jobs), tracked);
+        let (times, step_times, bytes) = (Vec::new(), Vec::new(), [0, 0]);
+        let mut place = Self { jobs, affected, tracked, cluster, term, times, step_times, bytes };
+        place.term.commit(steps.iter().flat_map(ops_of).collect()).await?;
+        for _ in 0..WARM_UP {
+            place.lose().await?;
+        }
+        place.times.clear();
+        place.step_times.clear();
+        Ok(place)
+    }
+
+    async fn lose(&mut self) -> Result<()> {
+        let began = Instant::now();
+        let lost = self.cluster.lose();
+        let stepped = began.elapsed();
+        let ops: Vec<Op> = ops_of(&lost);
+        // The coordinator keeps its ops as well, to try them again.
+        self.term.commit(ops.clone()).await?;
+        self.times.push(began.elapsed());
+        self.step_times.push(stepped);
+        self.weigh(&ops)?;
+        drop(self.cluster.recover(&lost));
+        Ok(())
+    }
+
+    /// The first affected job stands for all: they are alike.
+    fn weigh(&mut self, ops: &[Op]) -> Result<()> {
+        let record = ops.iter().find_map(|op| match op {
+            Op::PutJob(record) => Some(serde_json::to_vec(record.as_ref())),
+            _ => None,
+        });
+        let ledger = ops.iter().find_map(|op| match op {
+            Op::PutLedger { ledger, .. } => Some(serde_json::to_vec(ledger.as_ref())),
+            _ => None,
+        });
+        let bytes = |json: Option<serde_json::Result<Vec<u8>>>| {
+            json.transpose().map(|json| json.map_or(0, |json| json.len()))
+        };
+        self.bytes = [bytes(record)?, bytes(ledger)?];
+        Ok(())
+    }
+
+    fn median_ms(&self) -> f64 {
+        median_ms(&self.times)
+    }
+}
+
+/// Another order in each round: who comes after a large commit finds caches and disk as that left them.
+fn order(round: usize, places: usize) -> impl Iterator<Item = usize> {
+    // Each has no divisor in common with the number of places, so every place has its turn.
+    const STRIDES: [usize; 6] = [1, 5, 7, 11, 13, 17];
+    let stride = STRIDES[round % STRIDES.len()];
+    (0..places).map(move |turn| (turn * stride + round) % places)
+}
+
+fn median_ms(times: &[Duration]) -> f64 {
+    let mut times = times.to_vec();
+    times.sort_unstable();
+    times[times.len() / 2].as_secs_f64() * 1e3
+}
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    // Beside the build, not in /tmp, which may be memory and would make every fsync free.
+    let beside = std::env::current_exe()?;
+    let directory = tempfile::tempdir_in(beside.parent().unwrap_or(Path::new(".")))?;
+    let mut places = Vec::new();
+    for jobs in JOBS {
+        for affected in [Affected::All, Affected::OnePercent, Affected::None] {
+            for tracked in [true, false] {
+                places.push(Place::new(directory.path(), jobs, affected, tracked).await?);
+            }
+        }
+    }
+    for round in 0..ROUNDS {
+        for turn in order(round, places.len()) {
+            let place = &mut places[turn];
+            let is_large = place.affected.of(place.jobs) >= LARGE;
+            if !is_large || round % 4 == 0 {
+                place.lose().await?;
+            }
+        }
+    }
+    tell(&places)
+}
+
+fn tell(places: &[Place]) -> Result<()> {
+    let ms = |jobs: u64, affected: Affected, tracked: bool| {
+        let such = |place: &&Place| {
+            (place.jobs, place.affected, place.tracked) == (jobs, affected, tracked)
+        };
+        places.iter().find(such).map_or(f64::NAN, Place::median_ms)
+    };
+    for place in places {
+        let (jobs, affected) = (place.jobs, place.affected);
+        let tracking = if place.tracked { "on" } else { "off" };
+        let figure =
+            format!("member loss, {jobs} jobs, {} affected, tracking {tracking}", affected.words());
+        let without = ms(jobs, affected, false);
+        let bound = (affected == Affected::All).then_some(TRACKING);
+        let compared = place.tracked.then_some(("the same with tracking off", without, bound));
+        print(&figure, place.median_ms(), compared)?;
+        if affected == Affected::All {
+            // Where the time goes: to the engine, and to the store by what it has to write.
+            let step = median_ms(&place.step_times);
+            print(&format!("{figure}, the engine's step"), step, None)?;
+            let [record, ledger] = place.bytes;
+            writeln!(io::stdout(), "each job's record has {record} bytes, its ledger {ledger}")?;
+        }
+    }
+    let (few, many) = (JOBS[0], JOBS[2]);
+    for tracked in [true, false] {
+        let tracking = if tracked { "on" } else { "off" };
+        let figure = format!("member loss, {few} affected of {many} jobs, tracking {tracking}");
+        let alone = ms(few, Affected::All, tracked);
+        let compared = Some(("as many jobs alone", alone, Some(AMONG_MANY)));
+        print(&figure, ms(many, Affected::OnePercent, tracked), compared)?;
+    }
+    Ok(())
+}
+
+/// A figure, with its yardstick, what that took, and the bound on the ratio.
+fn print(figure: &str, ms: f64, compared: Option<(&str, f64, Option<f64>)>) -> Result<()> {
+    let line = serde_json::json!({
+        "bench": "ledger",
+        "figure": figure,
+        "value": (ms * 1e3).round() / 1e3,
+        "unit": "ms",
+        "yardstick": compared.map(|(yardstick, _, _)| yardstick),
+        "ratio": compared.map(|(_, yardstick_ms, _)| (ms / yardstick_ms * 1e3).round() / 1e3),
+        "bound": compared.and_then(|(_, _, bound)| bound),
+    });
+    writeln!(io::stdout(), "{line}")?;
+    Ok(())
+}
