@@ -12,6 +12,7 @@ use comfy_table::{Table, presets};
 use serde::Deserialize;
 
 use crate::cargo::{cargo, has_target, output, workspace};
+use crate::prerequisites;
 
 /// Which of the bench programs.
 #[derive(clap::Args)]
@@ -27,17 +28,39 @@ struct Program {
     /// The cargo option that names this kind of target.
     kind: &'static str,
     target: &'static str,
+    /// Installs what it compares with, where cargo does not bring it.
+    before: fn() -> Result<()>,
 }
 
-const PROGRAMS: [Program; 3] = [
-    Program { name: "engine", package: "steadfast-sim", kind: "--bin", target: "bench-engine" },
+const PROGRAMS: [Program; 4] = [
+    Program {
+        name: "engine",
+        package: "steadfast-sim",
+        kind: "--bin",
+        target: "bench-engine",
+        before: || Ok(()),
+    },
     Program {
         name: "commit",
         package: "steadfast-store",
         kind: "--example",
         target: "bench_commit",
+        before: || Ok(()),
     },
-    Program { name: "ledger", package: "steadfast-sim", kind: "--example", target: "bench_ledger" },
+    Program {
+        name: "ledger",
+        package: "steadfast-sim",
+        kind: "--example",
+        target: "bench_ledger",
+        before: || Ok(()),
+    },
+    Program {
+        name: "validity",
+        package: "steadfast-coordinator",
+        kind: "--example",
+        target: "bench_validity",
+        before: prerequisites::ensure_yardsticks,
+    },
 ];
 
 /// One line of a bench program.
@@ -83,11 +106,12 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 }
 
 fn measure(program: &Program, workspace: &Metadata) -> Result<Vec<Figure>> {
-    let Program { name, package, kind, target } = program;
+    let Program { name, package, kind, target, before } = program;
     if !has_target(workspace, package, target) {
         bail!("the bench program `{name}` is missing: {package} has no {kind} {target}");
     }
     println!("== {name}");
+    before()?;
     let mut command = cargo(&format!("run --release --locked -p {package} {kind} {target}"));
     let printed = output(command.stdin(Stdio::null()))?;
     let mut figures = Vec::new();

@@ -34,12 +34,31 @@ const PREREQUISITES: &[Prerequisite] = &[
     },
 ];
 
+/// Yardsticks of the benches: nothing that builds or tests the product needs them.
+const YARDSTICKS: &[Prerequisite] = &[Prerequisite {
+    tool: "nginx",
+    packages: &["nginx-light"],
+    why: "the bench `validity` compares each answer with its fixed one",
+}];
+
 /// Installs what is missing where that is possible (root on a Debian system), else says how.
 ///
 /// # Errors
 /// When something is missing and could not be installed.
 pub fn ensure() -> Result<()> {
-    let missing = missing(PREREQUISITES, in_path);
+    install(PREREQUISITES)
+}
+
+/// The same for what the benches compare with.
+///
+/// # Errors
+/// When something is missing and could not be installed.
+pub fn ensure_yardsticks() -> Result<()> {
+    install(YARDSTICKS)
+}
+
+fn install(table: &[Prerequisite]) -> Result<()> {
+    let missing = missing(table, in_path);
     if missing.is_empty() {
         return Ok(());
     }
@@ -62,7 +81,7 @@ fn missing(table: &[Prerequisite], present: impl Fn(&str) -> bool) -> Vec<&Prere
 }
 
 fn advice(missing: &[&Prerequisite], packages: &[&str]) -> String {
-    let mut text = String::from("a program that the build needs is missing:\n");
+    let mut text = String::from("a program that is needed here is missing:\n");
     for Prerequisite { tool, why, .. } in missing {
         text += &format!("  {tool}: {why}\n");
     }
@@ -73,9 +92,11 @@ fn advice(missing: &[&Prerequisite], packages: &[&str]) -> String {
     )
 }
 
+/// Servers lie in a folder that only root has in its `PATH`.
 fn in_path(tool: &str) -> bool {
     let path = env::var_os("PATH").unwrap_or_default();
-    env::split_paths(&path).any(|folder| Path::new(&folder).join(tool).is_file())
+    let folders = env::split_paths(&path).chain(["/usr/sbin".into()]);
+    folders.into_iter().any(|folder| Path::new(&folder).join(tool).is_file())
 }
 
 #[cfg(test)]

@@ -7,6 +7,8 @@
 //!                   └──── view ◀────┴────────────────────────────────┘
 //! ```
 
+#[cfg(feature = "bench")]
+pub mod bench;
 mod clock;
 mod commit;
 mod convert;

@@ -1,4 +1,5 @@
 use super::*;
+use crate::lease::Lease;
 
 const TERMS: LeaseTerms = LeaseTerms { lease_ms: 15_000, grace_ms: 5_000, schedule_ms: 1_000 };
 
@@ -228,4 +229,46 @@ fn questions_say_that_the_program_runs_once_it_does() {
     let started = Started { pid: 11, wrapper_pid: 10 };
     poll.program_started(started);
     assert_eq!(poll.due(at(2_000)).unwrap().started, Some(started));
+}
+
+/// Ten thousand containers that have come to ask in the same millisecond, and a coordinator that is away
+/// for five seconds, in simulated time. Seen red with a first pause that is not random: then all of them
+/// come back in one millisecond.
+#[test]
+fn a_crowd_comes_back_from_an_outage_spread_and_with_every_lease() {
+    const CONTAINERS: usize = 10_000;
+    const END_MS: usize = 20_000;
+    let (away_from, back_at) = (4_500, 9_500);
+    let mut crowd: Vec<(Poll, Lease)> = (0..CONTAINERS as u64)
+        .map(|seed| (Poll::new(at(0), vec!["a".into()], TERMS, seed), Lease::new(TERMS)))
+        .collect();
+    let mut due_at: Vec<Vec<usize>> = vec![Vec::new(); END_MS];
+    due_at[0] = (0..CONTAINERS).collect();
+    let mut asked_at = vec![0; END_MS];
+    for ms in 0..END_MS {
+        let now = at(ms as u64);
+        for container in std::mem::take(&mut due_at[ms]) {
+            let (poll, lease) = &mut crowd[container];
+            let question = poll.due(now).expect("it said that it would ask now");
+            asked_at[ms] += 1;
+            let is_away = (away_from..back_at).contains(&ms);
+            let answer = ValidityAnswer { next_poll_ms: Some(1_000), ..yes(question.nonce, 3) };
+            let reply = if is_away { useless(0) } else { Reply::Answer(answer) };
+            if let Heard::Yes { sent_at, lease_ms, .. } = poll.heard(now, &reply, lease.stop_at()) {
+                assert!(lease.extend(now, sent_at, lease_ms), "a lease was lost at {ms}");
+            }
+            let next = poll.next_at().unwrap().millis_since(at(0));
+            if let Some(due) = due_at.get_mut(usize::try_from(next).unwrap()) {
+                due.push(container);
+            }
+        }
+    }
+    assert!(asked_at[1_000] == CONTAINERS, "they began together");
+    let seconds = (END_MS - back_at) / 1_000;
+    let average = asked_at[back_at..].iter().sum::<usize>() / (10 * seconds);
+    let most = asked_at[back_at..].windows(100).map(|window| window.iter().sum::<usize>()).max();
+    assert!(most < Some(3 * average), "{most:?} questions in 100 ms, {average} on average");
+    for (_, lease) in &crowd {
+        assert!(lease.stop_at() > at(END_MS as u64), "every container holds its lease");
+    }
 }
