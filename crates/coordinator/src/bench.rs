@@ -40,6 +40,7 @@ impl ValidityServer {
             host: String::from("bench"),
             pid: std::process::id(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
+            feature_level: steadfast_model::FEATURE_LEVEL,
             since: Timestamp::default(),
         };
         let shared = Arc::new(Shared::new(store, vec![url], None));
@@ -75,6 +76,7 @@ impl ValidityServer {
             lease: LEASE,
             assumed_answer: None,
             started: true,
+            samza: false,
         };
         self.term.index.apply(&IndexChange::Live(Self::id(n), entry));
     }

@@ -51,6 +51,9 @@ mod ladder;
 #[path = "../../validator/src/lease.rs"]
 mod lease;
 #[allow(dead_code)]
+#[path = "../../coordinator/src/progress.rs"]
+mod progress;
+#[allow(dead_code)]
 #[path = "../../agent/src/rung.rs"]
 mod rung;
 
