@@ -41,6 +41,7 @@ impl ValidityServer {
             pid: std::process::id(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             since: Timestamp::default(),
+            feature_level: steadfast_model::FEATURE_LEVEL,
         };
         let shared = Arc::new(Shared::new(store, vec![url], None));
         let (stop, stopped) = watch::channel(false);
