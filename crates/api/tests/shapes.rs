@@ -138,7 +138,7 @@ fn members_and_overview() {
     holds::<Overview>(json!({
         "version": "0.1.0",
         "coordinator": {
-            "url": "http://127.0.0.1:8080", "pid": 4700, "epoch": 3,
+            "url": "http://127.0.0.1:8080", "pid": 4700, "featureLevel": 1, "epoch": 3,
             "since": "2026-11-30T09:31:02.123Z"
         },
         "members": {"alive": 3, "suspected": 0, "lost": 0}, "slots": {"total": 12, "used": 4},
