@@ -42,7 +42,6 @@ impl ValidityServer {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             feature_level: steadfast_model::FEATURE_LEVEL,
             since: Timestamp::default(),
-            feature_level: steadfast_model::FEATURE_LEVEL,
         };
         let shared = Arc::new(Shared::new(store, vec![url], None));
         let (stop, stopped) = watch::channel(false);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use steadfast_model::{
     ContainerEvent, ExecutionId, InvalidReason, JobId, MemberUuid, Outcome, PipelineId,
-    PipelineStatus, Proof, StopCause, TaskGroupId, TaskGroupStatus, Timestamp,
+    PipelineStatus, Proof, StopCause, TaskGroupId, TaskGroupStatus, Timestamp, bounded,
 };
 
 use crate::causes::{FirstCause, NOBODY_SAW};
@@ -13,6 +13,9 @@ use crate::engine::{Engine, Job};
 use crate::input::Reporter;
 use crate::records::{ContainerRecord, FailureKind, Pids, PipelineRecord, TaskGroupRecord};
 use crate::step::{AgentMessage, Effect, IndexChange, IndexEntry, Reply};
+
+/// The longest cause that a job's record keeps, in bytes.
+const MAX_CAUSE_BYTES: usize = 500;
 
 /// What is known of the last "yes" that a container was given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -393,9 +396,10 @@ impl Engine {
     }
 }
 
-/// An end in words.
+/// An end in words, of which a job's record keeps many: what a program's start came to is somebody
+/// else's text.
 fn describe(outcome: Option<&Outcome>) -> String {
-    match outcome {
+    let text = match outcome {
         None => NOBODY_SAW.to_owned(),
         Some(Outcome::Exited { code }) => format!("the program exited with code {code}"),
         Some(Outcome::Signaled { signal }) => format!("signal {signal} ended the program"),
@@ -404,5 +408,6 @@ fn describe(outcome: Option<&Outcome>) -> String {
             format!("the container was {how} by its validator: {why:?}")
         }
         Some(Outcome::NotStarted { error }) => format!("the program was not started: {error}"),
-    }
+    };
+    bounded(&text, MAX_CAUSE_BYTES)
 }

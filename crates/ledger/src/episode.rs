@@ -278,14 +278,9 @@ impl Episode {
     }
 }
 
-/// A text cut to the stated size at a character's border, on one line and without control characters:
-/// JSON would write six bytes for one, and a terminal would obey them.
+/// A text within the stated size.
 pub(crate) fn bounded(text: &str) -> String {
-    let mut end = text.len().min(MAX_TEXT_BYTES);
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    text[..end].replace(char::is_control, " ")
+    steadfast_model::bounded(text, MAX_TEXT_BYTES)
 }
 
 /// A cause whose text has the stated size.

@@ -8,6 +8,7 @@ mod ids;
 mod lease;
 mod spec;
 mod status;
+mod text;
 mod time;
 
 pub mod jobfile;
@@ -25,6 +26,7 @@ pub use status::{
     EvaluationStatus, JobStatus, LeaveClassification, LossCause, MemberStatus, PipelineStatus,
     TaskGroupStatus,
 };
+pub use text::bounded;
 pub use time::Timestamp;
 
 /// The feature level of this build. Level 1 knows the recovery ledger. Coordinators and members

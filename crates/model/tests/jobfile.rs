@@ -88,7 +88,7 @@ fn every_key_is_read() {
           job.retry { times = 7, count-member-loss = false, reset.after.minutes = 60, interval.seconds = 0 }
           job.dirty-task.threshold = 2
           job.container {
-            validator { enabled = false, schedule.ms = 500, samza = true }
+            validator { enabled = false, schedule.ms = 500, samza = false }
             lease.ms = 20000
             shutdown.grace.ms = 4000
           }
@@ -110,7 +110,7 @@ fn every_key_is_read() {
     assert_eq!((spec.retry.reset_after_minutes, spec.retry.interval_seconds), (60, 0));
     assert_eq!(spec.tracking_threshold(), Some(2));
     assert!(!spec.container.validator_enabled);
-    assert!(spec.container.samza);
+    assert!(!spec.container.samza);
     let lease = LeaseTerms { lease_ms: 20_000, grace_ms: 4_000, schedule_ms: 500 };
     assert_eq!(spec.container.lease, lease);
     let pipeline = &spec.pipelines[0];

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use steadfast_engine::Step;
 use steadfast_engine::records::HistoryRecord;
 use steadfast_ledger::{Episode, JobLedger, Watermarks, evaluate};
-use steadfast_model::{EpisodeNumber, JobId, MemberUuid};
+use steadfast_model::{EpisodeNumber, JobId, LeaveClassification, MemberUuid};
 
 use super::View;
 
@@ -115,13 +115,17 @@ fn is_closing_of(kept: &JobLedger, last: &JobLedger) -> bool {
 /// Attempts of an episode that was planned until the loss that ended the job joined it.
 fn counted_at_the_end(kept: &JobLedger, last: &JobLedger) -> u64 {
     let open = last.active().or(last.parked()).filter(|episode| !episode.counts());
-    let closed = kept.history().iter().last();
-    match (open, closed) {
-        (Some(open), Some(closed)) if closed.number == open.number && closed.counts() => {
-            open.generation
+    let Some(open) = open else { return 0 };
+    let counts = match kept.history().iter().find(|episode| episode.number == open.number) {
+        Some(closed) => closed.counts(),
+        // A history of one does not keep it: what the newest loss was says it.
+        None => {
+            let unplanned = LeaveClassification::Unclassified;
+            kept.incident_count() > last.incident_count()
+                && kept.last_loss().is_some_and(|loss| loss.classification == unplanned)
         }
-        _ => 0,
-    }
+    };
+    if counts { open.generation } else { 0 }
 }
 
 /// What a ledger says of the whole job is left as it was, but for attempts that count late.
