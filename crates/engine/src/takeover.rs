@@ -54,17 +54,12 @@ impl Engine {
             counters: Counters::default(),
         };
         engine.load_requests(requests);
-        for mut record in jobs {
+        for record in jobs {
             let ledger = match (record.spec.tracking_threshold(), ledgers.remove(&record.id)) {
                 (None, _) => Ledger::Off,
                 (Some(_), Some(Ok(ledger))) => Ledger::Kept(Box::new(ledger)),
                 (Some(_), Some(Err(_)) | None) => Ledger::Unreadable,
             };
-            let pause_ms = record.spec.retry.interval_seconds * 1_000;
-            for pipeline in &mut record.pipelines {
-                // The clocks of two terms may differ: a pause is never longer than it was meant to be.
-                pipeline.not_before = pipeline.not_before.map(|at| at.min(now + pause_ms));
-            }
             engine.adopt(&record, now);
             engine.jobs.insert(record.id, Job { record, ledger });
         }
@@ -98,6 +93,7 @@ impl Engine {
     pub(crate) fn took_over(&mut self, d: &mut Draft) {
         let jobs: Vec<JobId> = self.jobs.keys().copied().collect();
         for id in jobs.iter().copied() {
+            self.shorten_pauses(id, d);
             self.reconcile_ledger(id, d);
             self.watch_expiry(id, d.now);
         }
@@ -112,6 +108,19 @@ impl Engine {
         // Last, so that no entry is put for an old copy that stands in nobody's way any more.
         for id in jobs {
             self.fill_index(id, d);
+        }
+    }
+
+    /// The clocks of two terms may differ: a pause is never longer than it was meant to be. Written, so that
+    /// it does not begin anew with every change of coordinator.
+    fn shorten_pauses(&mut self, id: JobId, d: &mut Draft) {
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        let latest = d.now + job.record.spec.retry.interval_seconds * 1_000;
+        for pipeline in &mut job.record.pipelines {
+            if pipeline.not_before.is_some_and(|at| at > latest) {
+                pipeline.not_before = Some(latest);
+                d.job(id);
+            }
         }
     }
 

@@ -110,6 +110,7 @@ scenarios! {
     one_container_cannot_start,
     ordinary_failure_is_not_counted,
     parked_episode_is_reopened_by_a_loss,
+    pause_outlives_the_coordinator,
     pending_cause_settles_once,
     planned_leave_is_excluded,
     planned_leave_needs_a_later_sign_of_life,
