@@ -48,3 +48,22 @@ impl EndRequests {
         }
     }
 }
+
+/// The exit code of a command that stopped waiting because it was asked to: a shell's, for Ctrl-C.
+pub const DETACHED: u8 = 130;
+
+/// What `work` comes to, or `None` where somebody asks this process to end first. What it waits for goes on
+/// all the same, also where no handler can be had and Ctrl-C simply ends this process.
+pub async fn unless_asked_to_end<T>(work: impl Future<Output = T>) -> Option<T> {
+    let mut end = EndRequests::listen().ok();
+    let asked_to_end = async {
+        match &mut end {
+            Some(end) => end.next().await,
+            None => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        done = work => Some(done),
+        () = asked_to_end => None,
+    }
+}

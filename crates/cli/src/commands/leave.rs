@@ -15,13 +15,11 @@ use super::show::show;
 use crate::arguments::LeaveArguments;
 use crate::connect::Coordinators;
 use crate::out::Account;
-use crate::runtime::EndRequests;
+use crate::runtime::{DETACHED, unless_asked_to_end};
 use crate::{out, random, runtime};
 
 /// Between two looks at a member that is being drained.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
-/// The shell's code for a command that Ctrl-C ended.
-const DETACHED: u8 = 130;
 
 /// # Errors
 /// No coordinator can be asked, there is no such member, or the request is refused.
@@ -96,25 +94,16 @@ fn only_one(beginning: &str, members: &[MemberInfo]) -> anyhow::Result<MemberUui
 /// Waits until the member holds nothing; a coordinator that is away is waited for.
 async fn wait(client: &Client, member: MemberUuid, as_json: bool) -> Result<u8, ClientError> {
     let mut account = if as_json { Account::on_stderr() } else { Account::on_stdout() };
-    // Where no handler can be had, Ctrl-C ends this process, and the drain goes on all the same.
-    let mut end = EndRequests::listen().ok();
-    let asked_to_end = async {
-        match &mut end {
-            Some(end) => end.next().await,
-            None => std::future::pending().await,
-        }
-    };
-    let code = tokio::select! {
-        emptied = until_empty(client, member, &mut account) => emptied.map(|()| 0)?,
-        () = asked_to_end => DETACHED,
-    };
+    let emptied =
+        unless_asked_to_end(until_empty(client, member, &mut account)).await.transpose()?;
     account.close();
-    if code == DETACHED {
+    let Some(()) = emptied else {
         out::notice(&format!(
             "detached: the drain of member {member} goes on. `steadfast members` shows it"
         ));
-    }
-    Ok(code)
+        return Ok(DETACHED);
+    };
+    Ok(0)
 }
 
 async fn until_empty(

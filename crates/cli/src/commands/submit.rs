@@ -10,11 +10,8 @@ use crate::arguments::SubmitArguments;
 use crate::connect::Coordinators;
 use crate::job_document::{JobDocument, render};
 use crate::out::Account;
-use crate::runtime::EndRequests;
+use crate::runtime::{DETACHED, unless_asked_to_end};
 use crate::{follow, out, runtime};
-
-/// The shell's code for a command that Ctrl-C ended: nothing is known of the job's end.
-const DETACHED: u8 = 130;
 
 /// # Errors
 /// No coordinator can be asked. A refused file is no error but an answer, [`COULD_NOT`].
@@ -106,24 +103,15 @@ fn refuse(refusal: &ErrorBody, as_json: bool) -> anyhow::Result<u8> {
 
 async fn wait(client: &Client, job: JobId, as_json: bool) -> Result<u8, ClientError> {
     let mut account = if as_json { Account::on_stderr() } else { Account::on_stdout() };
-    // Where no handler can be had, Ctrl-C ends this process, and the job goes on all the same.
-    let mut end = EndRequests::listen().ok();
-    let asked_to_end = async {
-        match &mut end {
-            Some(end) => end.next().await,
-            None => std::future::pending().await,
-        }
-    };
-    let code = tokio::select! {
-        ended = follow::to_the_end(client, job, &mut account) => exit_code(ended?),
-        () = asked_to_end => DETACHED,
-    };
+    let ended =
+        unless_asked_to_end(follow::to_the_end(client, job, &mut account)).await.transpose()?;
     account.close();
-    if code == DETACHED {
+    let Some(ended) = ended else {
         out::notice(&format!(
             "detached: job {job} goes on. `steadfast job {job}` shows it, `steadfast stop {job}` \
              stops it"
         ));
-    }
-    Ok(code)
+        return Ok(DETACHED);
+    };
+    Ok(exit_code(ended))
 }
