@@ -2,9 +2,9 @@
 //!
 //! The batch is that of a member's loss: record and ledger of every affected job. The yardstick writes the
 //! very keys and values that the store wrote, with the same pragmas and the same table, straight through
-//! the library on the calling thread: what the store adds is the mapping to JSON, the compare of the head,
-//! and the way to its writer's thread and back. The two take turns, so that a disk which is slow for a
-//! moment is slow for both. Prints one JSON object a line.
+//! the library: what the store adds is the mapping to JSON, the compare of the head, and its turn at the
+//! connection. The two take turns, so that a disk which is slow for a moment is slow for both. Prints one
+//! JSON object a line.
 
 use std::io::Write;
 use std::path::Path;

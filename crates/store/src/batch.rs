@@ -1,9 +1,7 @@
 //! From ops to rows.
 //!
-//! A batch is encoded by whoever made the records, whose processor has them in its cache, and handed to
-//! the writer as one buffer. On the writer's own thread, one value at a time, encoding took half as long
-//! again; handing values over in parts, so that the two work side by side, costs more in wake-ups than it
-//! wins.
+//! A batch is encoded as a whole before its transaction begins: only then its size is known, and a batch
+//! beyond a limit must be refused before anything of it is written.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -59,3 +59,9 @@ async fn the_memory_store_conforms() {
 async fn the_embedded_store_conforms() {
     suite(|| Arc::new(Directory(tempfile::tempdir().unwrap()))).await;
 }
+
+/// There it does its work on the threads of the runtime.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_embedded_store_conforms_on_many_threads() {
+    suite(|| Arc::new(Directory(tempfile::tempdir().unwrap()))).await;
+}

@@ -2,11 +2,11 @@
 //!
 //! Two guards stand against a second coordinator: the directory's lock, held for life, and the head,
 //! compared inside every transaction, in case the first one fails (a network file system, a copied
-//! directory). One thread writes, another reads, so that a long list does not hold up a commit.
+//! directory). One connection writes, another reads, so that a long list does not hold up a commit.
 
+mod connection;
 mod database;
 mod directory;
-mod worker;
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,9 +18,9 @@ use steadfast_engine::records::HistoryRecord;
 use steadfast_model::{Epoch, JobId, TaskGroupId};
 use tokio::sync::watch;
 
+use self::connection::{Gone, SharedConnection};
 use self::database::SqlRows;
 use self::directory::Directory;
-use self::worker::{Gone, Worker};
 use crate::batch;
 use crate::history::{HistoryCursor, HistoryPage};
 use crate::ops::Op;
@@ -44,11 +44,11 @@ pub struct Embedded {
 /// In the order in which it is given up: the writer closes last, and only then the directory is free.
 #[derive(Debug)]
 struct Inner {
-    reader: Worker,
-    writer: Worker,
+    reader: SharedConnection,
+    writer: SharedConnection,
     /// Tells the present term of this process that the next one has begun.
     lost: Arc<Mutex<watch::Sender<bool>>>,
-    directory: Directory,
+    directory: Arc<Directory>,
 }
 
 impl Embedded {
@@ -60,27 +60,23 @@ impl Embedded {
     /// [`StoreError::Directory`], [`StoreError::Corrupt`] or [`StoreError::NewerFormat`] when it cannot
     /// be used.
     pub fn open(directory: impl AsRef<Path>) -> Result<Self, StoreError> {
-        let directory = Directory::hold(directory.as_ref())?;
+        let directory = Arc::new(Directory::hold(directory.as_ref())?);
         let path = directory.database()?;
-        let connection = database::open(&path, random()?)?;
+        let shared = |connection| SharedConnection::new(connection, Arc::clone(&directory));
+        let writer = shared(database::open(&path, random()?)?);
         directory.sync()?;
-        let start = |name, connection| {
-            let unusable = |error: std::io::Error| StoreError::Unavailable(error.to_string());
-            Worker::start(name, connection).map_err(unusable)
-        };
-        let writer = start("store-writer", connection)?;
-        let reader = start("store-reader", database::open_reader(&path)?)?;
+        let reader = shared(database::open_reader(&path)?);
         let lost = Arc::new(Mutex::new(watch::Sender::new(false)));
         Ok(Self { inner: Arc::new(Inner { reader, writer, lost, directory }) })
     }
 
     async fn read<T: Send + 'static>(
         &self,
-        body: impl Fn(&SqlRows<'_>) -> Result<T, StoreError> + Send + 'static,
+        body: impl FnOnce(&SqlRows<'_>) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let read = move |connection: &mut _| database::read(connection, &body);
+        let read = move |connection: &mut _| database::read(connection, body);
         let done = self.inner.reader.run(read).await;
-        done.unwrap_or_else(|_| Err(StoreError::Unavailable("its reader has ended".to_owned())))
+        done.unwrap_or_else(|_| Err(StoreError::Unavailable("its reader is gone".to_owned())))
     }
 }
 
@@ -103,13 +99,13 @@ impl Store for Embedded {
             let unavailable = |error: CommitError| StoreError::Unavailable(error.to_string());
             let body = |rows: &mut SqlRows<'_>| transaction::lead(rows, &me, commit_id);
             let head = database::write(connection, body, unavailable)?;
-            // Here, on the one thread that begins terms, so that the greatest epoch is the one left.
+            // Here, in the turn that began the term, so that the greatest epoch is the one left.
             let lost = watch::Sender::new(false);
             let mut present = present.lock().unwrap_or_else(PoisonError::into_inner);
             std::mem::replace(&mut *present, lost.clone()).send_replace(true);
             Ok((head, lost))
         });
-        let (head, lost) = lead.await.unwrap_or_else(|_| Err(writer_ended()))?;
+        let (head, lost) = lead.await.unwrap_or_else(|_| Err(writer_gone()))?;
         Ok(Box::new(EmbeddedTerm { store: self.clone(), head, lost }))
     }
 
@@ -155,8 +151,8 @@ impl Store for Embedded {
         });
         write.await.unwrap_or_else(|gone| {
             Err(match gone {
-                Gone::Before => CheckpointError::Unavailable(writer_ended().to_string()),
-                Gone::During => CheckpointError::Unknown(writer_ended().to_string()),
+                Gone::Before => CheckpointError::Unavailable(writer_gone().to_string()),
+                Gone::During => CheckpointError::Unknown(writer_gone().to_string()),
             })
         })
     }
@@ -187,7 +183,7 @@ impl Term for EmbeddedTerm {
             database::write(connection, body, |error| error)
         });
         let outcome = commit.await.unwrap_or_else(|gone| {
-            let reason = writer_ended().to_string();
+            let reason = writer_gone().to_string();
             Err(match gone {
                 Gone::Before => CommitError::NotApplied(Refusal::Unavailable(reason)),
                 Gone::During => CommitError::Unknown(reason),
@@ -218,15 +214,15 @@ impl Term for EmbeddedTerm {
             let unavailable = |error: CommitError| StoreError::Unavailable(error.to_string());
             database::write(connection, |rows| transaction::resign(rows, &head), unavailable)
         });
-        if let Err(error) = resign.await.unwrap_or_else(|_| Err(writer_ended())) {
+        if let Err(error) = resign.await.unwrap_or_else(|_| Err(writer_gone())) {
             // The next leader does not need it: it is only told who led last.
             tracing::warn!(%error, "the end of the term was not noted");
         }
     }
 }
 
-fn writer_ended() -> StoreError {
-    StoreError::Unavailable("its writer has ended".to_owned())
+fn writer_gone() -> StoreError {
+    StoreError::Unavailable("its writer is gone".to_owned())
 }
 
 /// Bytes from the system's random source.

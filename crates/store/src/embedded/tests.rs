@@ -143,17 +143,12 @@ async fn a_commit_that_nobody_waits_for_ends_the_term() {
     let directory = directory();
     let store = Embedded::open(directory.path()).unwrap();
     let mut term = store.lead(samples::leader(1)).await.unwrap();
-    let (go_on, wait) = std::sync::mpsc::channel::<()>();
-    let held_up = store.inner.writer.run(move |_| wait.recv().is_err());
     {
-        // Dropped after one poll, which hands it to the writer, who cannot have done it yet.
-        let mut held_up = std::pin::pin!(held_up);
+        // Dropped after one poll, which began it: this runtime's only thread is here.
         let mut commit = std::pin::pin!(term.commit(vec![put_job(1)]));
         let context = &mut Context::from_waker(Waker::noop());
-        assert!(held_up.as_mut().poll(context).is_pending());
         assert!(commit.as_mut().poll(context).is_pending());
     }
-    drop(go_on);
     assert_eq!(term.commit(vec![put_job(2)]).await, Err(CommitError::Fenced));
     let mut next = store.lead(samples::leader(1)).await.unwrap();
     assert_eq!(store.load().await.unwrap().snapshot.jobs.len(), 1);
@@ -181,4 +176,45 @@ fn waiting_for_the_disk_is_never_switched_off() {
     let mode: String =
         connection.pragma_query_value(None, "journal_mode", |row| row.get(0)).unwrap();
     assert_eq!((full, mode.as_str()), (2, "wal"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_commit_that_waits_for_the_disk_holds_up_no_other_task() {
+    let directory = directory();
+    let store = Embedded::open(directory.path()).unwrap();
+    let (go_on, wait) = std::sync::mpsc::channel();
+    let waits = tokio::spawn(async move {
+        let patience = std::time::Duration::from_secs(30);
+        store.inner.writer.run(move |_| wait.recv_timeout(patience)).await
+    });
+    // Where the only worker stood still, this would not run before the patience has ended.
+    tokio::spawn(async move { go_on.send("another task has run") }).await.unwrap().unwrap();
+    assert_eq!(waits.await.unwrap().unwrap(), Ok("another task has run"));
+}
+
+async fn a_panic_ends_the_writer_and_not_its_caller() {
+    let directory = directory();
+    let store = Embedded::open(directory.path()).unwrap();
+    let mut term = store.lead(samples::leader(1)).await.unwrap();
+    let panicked = store.inner.writer.run(|_| panic!("a defect in the store")).await;
+    assert!(matches!(panicked, Err::<(), _>(Gone::During)));
+    // It had not begun, so nothing of it can have been applied.
+    let refused = term.commit(vec![put_job(1)]).await;
+    assert!(
+        matches!(&refused, Err(CommitError::NotApplied(Refusal::Unavailable(why))) if why.contains("writer")),
+        "{refused:?}"
+    );
+    assert_eq!(store.load().await.unwrap().snapshot.jobs.len(), 0);
+    drop((store, term));
+    Embedded::open(directory.path()).unwrap();
+}
+
+#[tokio::test]
+async fn a_panic_ends_the_writer_and_not_its_caller_on_one_thread() {
+    a_panic_ends_the_writer_and_not_its_caller().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_panic_ends_the_writer_and_not_its_caller_on_many_threads() {
+    a_panic_ends_the_writer_and_not_its_caller().await;
 }
