@@ -30,15 +30,20 @@ impl Secrets {
 
     /// Whether this is its secret. Takes the same time whatever differs.
     pub fn is_of(&self, execution: ExecutionId, secret: &str) -> bool {
-        let digits = secret.as_bytes();
-        if digits.len() != 64 {
-            return false;
-        }
-        let nibble = |digit: u8| (digit as char).to_digit(16);
-        let bytes: Option<Vec<u8>> = digits
-            .chunks_exact(2)
-            .map(|pair| u8::try_from(nibble(pair[0])? * 16 + nibble(pair[1])?).ok())
-            .collect();
-        bytes.is_some_and(|bytes| self.mac(execution).verify_slice(&bytes).is_ok())
+        bytes_of(secret).is_some_and(|bytes| self.mac(execution).verify_slice(&bytes).is_ok())
     }
+}
+
+/// 64 hexadecimal digits as bytes.
+fn bytes_of(secret: &str) -> Option<[u8; 32]> {
+    let nibble = |digit: u8| (digit as char).to_digit(16);
+    let pairs = secret.as_bytes().chunks_exact(2);
+    if secret.len() != 64 {
+        return None;
+    }
+    let mut bytes = [0; 32];
+    for (byte, pair) in bytes.iter_mut().zip(pairs) {
+        *byte = u8::try_from(nibble(pair[0])? * 16 + nibble(pair[1])?).ok()?;
+    }
+    Some(bytes)
 }

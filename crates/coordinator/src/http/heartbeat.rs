@@ -12,7 +12,7 @@ use axum::response::{IntoResponse, Response};
 use steadfast_api::HeartbeatAnswer;
 use steadfast_model::ExecutionId;
 
-use super::respond::{Failure, json};
+use super::respond::{Failure, JsonAnswer};
 use super::validity::{MAX_QUERY_BYTES, cannot_know};
 use crate::index::Heartbeat;
 use crate::metrics::{Call, Endpoint};
@@ -27,15 +27,15 @@ pub(crate) async fn heartbeat(
 ) -> Response {
     let (call, response) = answer(&shared, query.as_deref().unwrap_or_default());
     shared.metrics.called(Endpoint::Samza, call);
-    response
+    response.into_response()
 }
 
-fn answer(shared: &Shared, query: &str) -> (Call, Response) {
+fn answer(shared: &Shared, query: &str) -> (Call, JsonAnswer) {
     let execution = match execution_of(query) {
         Ok(execution) => execution,
-        Err(why) => return (Call::Refused, Failure::bad_request(why).into_response()),
+        Err(why) => return (Call::Refused, Failure::bad_request(why).into()),
     };
-    let alive = |alive| json(StatusCode::OK, &HeartbeatAnswer { alive });
+    let alive = |alive| JsonAnswer::new(StatusCode::OK, &HeartbeatAnswer { alive });
     let Some(term) = shared.term() else {
         return (Call::Unknown, cannot_know(shared, ASK_AGAIN_MS));
     };
@@ -50,7 +50,7 @@ fn answer(shared: &Shared, query: &str) -> (Call, Response) {
         Heartbeat::NotAsked => {
             let message =
                 "the job of this container does not set job.container.validator.samza = true";
-            (Call::Refused, Failure::not_found(message).into_response())
+            (Call::Refused, Failure::not_found(message).into())
         }
     }
 }

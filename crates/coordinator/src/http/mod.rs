@@ -1,4 +1,5 @@
-//! The HTTP side: our own accept loop on hyper, with the validity path answered before the router.
+//! The HTTP side: our own accept loop; containers' questions are answered straight off their connections,
+//! everything else goes through hyper and the router.
 //!
 //! Handlers hold no lock of the loop: they read the published view or the validity index, or hand an
 //! input to the loop and wait for its durable answer.
@@ -11,6 +12,7 @@ mod jobs;
 mod leaves;
 mod metrics;
 mod overview;
+mod questions;
 mod respond;
 mod validity;
 
@@ -24,6 +26,7 @@ mod stage;
 mod stalled_tests;
 
 use std::convert::Infallible;
+use std::io::Cursor;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,6 +41,7 @@ use hyper::{Request, Response};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use rustix::process::{Resource, getrlimit};
 use steadfast_api::paths;
+use tokio::io::AsyncReadExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tower_service::Service;
@@ -127,20 +131,42 @@ fn connections_at_once() -> usize {
     usize::try_from(connections).unwrap_or(usize::MAX)
 }
 
+/// Containers' questions first; from the first other request on everything is hyper's.
 async fn connection(
+    mut stream: TcpStream,
+    peer: Peer,
+    shared: Arc<Shared>,
+    router: Router,
+    stop: watch::Receiver<bool>,
+) {
+    // Answers are small and each is waited for: Nagle's algorithm would only delay them.
+    let _ = stream.set_nodelay(true);
+    match questions::serve(&mut stream, &shared, stop.clone()).await {
+        // On the heap, so that a connection which never comes here does not hold the room for it.
+        Ok(Some(received)) => {
+            Box::pin(requests(stream, received, peer, shared, router, stop)).await;
+        }
+        Ok(None) => {}
+        Err(error) => debug!(%error, peer = %peer.0, "a connection ended"),
+    }
+}
+
+/// Serves a connection of which the bytes `received` have been read already.
+async fn requests(
     stream: TcpStream,
+    received: Vec<u8>,
     peer: Peer,
     shared: Arc<Shared>,
     router: Router,
     mut stop: watch::Receiver<bool>,
 ) {
-    // Answers are small and each is waited for: Nagle's algorithm would only delay them.
-    let _ = stream.set_nodelay(true);
+    let (reader, writer) = stream.into_split();
+    let stream = tokio::io::join(Cursor::new(received).chain(reader), writer);
     let service = hyper::service::service_fn(move |request: Request<Incoming>| {
         let (shared, mut router) = (Arc::clone(&shared), router.clone());
         async move {
             if request.uri().path() == paths::IS_CONTAINER_VALID {
-                return Ok::<Response<Body>, Infallible>(validity::answer(&shared, &request).await);
+                return Ok::<Response<Body>, Infallible>(validity::respond(&shared, &request).await);
             }
             let mut request = request.map(Body::new);
             request.extensions_mut().insert(peer);

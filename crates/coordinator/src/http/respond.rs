@@ -1,9 +1,8 @@
 //! Answers that several handlers give.
 
-use axum::Json;
 use axum::body::Body;
 use axum::extract::rejection::BytesRejection;
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use steadfast_api::{ErrorBody, ErrorDetail};
@@ -71,27 +70,80 @@ impl Failure {
     }
 }
 
+impl From<Failure> for JsonAnswer {
+    fn from(failure: Failure) -> Self {
+        Self::new(failure.status, &failure.body)
+    }
+}
+
 impl IntoResponse for Failure {
     fn into_response(self) -> Response {
-        let again =
-            matches!(self.status, StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS);
-        let mut response = json(self.status, &self.body);
-        if self.status == StatusCode::UNAUTHORIZED {
-            let bearer = HeaderValue::from_static("Bearer");
-            response.headers_mut().insert(header::WWW_AUTHENTICATE, bearer);
+        JsonAnswer::from(self).into_response()
+    }
+}
+
+/// A JSON answer that nobody keeps, as bytes: for hyper, or straight for a connection.
+#[derive(Debug)]
+pub(crate) struct JsonAnswer {
+    status: StatusCode,
+    body: Vec<u8>,
+}
+
+impl JsonAnswer {
+    pub fn new<T: Serialize>(status: StatusCode, body: &T) -> Self {
+        match serde_json::to_vec(body) {
+            Ok(body) => Self { status, body },
+            // A defect of that type: nobody must take half an answer for a whole one.
+            Err(error) => Self {
+                status: StatusCode::INTERNAL_SERVER_ERROR,
+                body: error.to_string().into_bytes(),
+            },
         }
-        if again {
-            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+    }
+
+    /// What goes with every answer of this kind.
+    fn headers(&self) -> impl Iterator<Item = (HeaderName, &'static str)> {
+        let with_its_status = match self.status {
+            StatusCode::UNAUTHORIZED => Some((header::WWW_AUTHENTICATE, "Bearer")),
+            StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS => {
+                Some((header::RETRY_AFTER, "1"))
+            }
+            _ => None,
+        };
+        let json = (header::CONTENT_TYPE, "application/json");
+        [json, (header::CACHE_CONTROL, "no-store")].into_iter().chain(with_its_status)
+    }
+
+    /// Appends the whole answer as HTTP/1.1 has it on a connection that stays open. `date` is the value of
+    /// that header.
+    pub fn write(&self, date: &str, into: &mut Vec<u8>) {
+        // Piece by piece, for the general formatter takes as long as all the rest of an answer.
+        let mut put = |piece: &str| into.extend_from_slice(piece.as_bytes());
+        put("HTTP/1.1 ");
+        put(self.status.as_str());
+        put(" ");
+        put(self.status.canonical_reason().unwrap_or_default());
+        for (name, value) in self.headers() {
+            ["\r\n", name.as_str(), ": ", value].into_iter().for_each(&mut put);
         }
-        response
+        put("\r\ncontent-length: ");
+        put(itoa::Buffer::new().format(self.body.len()));
+        ["\r\ndate: ", date, "\r\n\r\n"].into_iter().for_each(put);
+        into.extend_from_slice(&self.body);
+    }
+}
+
+impl IntoResponse for JsonAnswer {
+    fn into_response(self) -> Response {
+        let headers = self.headers().map(|(name, value)| (name, HeaderValue::from_static(value)));
+        let headers: HeaderMap = headers.collect();
+        (self.status, headers, self.body).into_response()
     }
 }
 
 /// A JSON answer that nobody keeps.
 pub(crate) fn json<T: Serialize>(status: StatusCode, body: &T) -> Response {
-    let mut response = (status, Json(body)).into_response();
-    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    response
+    JsonAnswer::new(status, body).into_response()
 }
 
 /// While no term is served: loading, or between two terms.

@@ -6,18 +6,18 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use axum::Json;
-use axum::body::Body;
 use axum::extract::State;
 use axum::extract::rejection::JsonRejection;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use hyper::Request;
+use hyper::body::Incoming;
 use serde_json::json;
 use steadfast_api::{ContainerEnded, ValidityAnswer};
 use steadfast_engine::{Input, Reply, Reporter};
 use steadfast_model::{ContainerEvent, ExecutionId};
 
-use super::respond::{Failure, json as answer_json, not_leading};
+use super::respond::{Failure, JsonAnswer, json as answer_json, not_leading};
 use crate::index::Answer;
 use crate::metrics::{Call, Endpoint};
 use crate::shared::{Shared, Term};
@@ -76,20 +76,36 @@ impl Question {
     }
 }
 
-/// `GET /isContainerValid`.
-pub(crate) async fn answer(shared: &Shared, request: &Request<hyper::body::Incoming>) -> Response {
-    let (call, response) = judge(shared, request).await;
-    shared.metrics.called(Endpoint::Validity, call);
-    response
+/// What of a request the answer depends on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asked<'a> {
+    pub query: Option<&'a str>,
+    /// The value of its `Authorization` header.
+    pub authorization: Option<&'a [u8]>,
 }
 
-async fn judge(shared: &Shared, request: &Request<hyper::body::Incoming>) -> (Call, Response) {
-    let refused = |failure: Failure| (Call::Refused, failure.into_response());
+/// `GET /isContainerValid`, as hyper has read it.
+pub(crate) async fn respond(shared: &Shared, request: &Request<Incoming>) -> Response {
     if request.method() != Method::GET {
+        shared.metrics.called(Endpoint::Validity, Call::Refused);
         let (method, uri) = (request.method().clone(), request.uri().clone());
-        return (Call::Refused, super::respond::no_such_method(method, uri).await);
+        return super::respond::no_such_method(method, uri).await;
     }
-    let question = match Question::read(request.uri().query()) {
+    let authorization = request.headers().get(header::AUTHORIZATION).map(HeaderValue::as_bytes);
+    let asked = Asked { query: request.uri().query(), authorization };
+    answer(shared, asked).await.into_response()
+}
+
+/// `GET /isContainerValid`.
+pub(super) async fn answer(shared: &Shared, asked: Asked<'_>) -> JsonAnswer {
+    let (call, answer) = judge(shared, asked).await;
+    shared.metrics.called(Endpoint::Validity, call);
+    answer
+}
+
+async fn judge(shared: &Shared, asked: Asked<'_>) -> (Call, JsonAnswer) {
+    let refused = |failure: Failure| (Call::Refused, failure.into());
+    let question = match Question::read(asked.query) {
         Ok(question) => question,
         Err(why) => return refused(Failure::bad_request(why)),
     };
@@ -97,7 +113,7 @@ async fn judge(shared: &Shared, request: &Request<hyper::body::Incoming>) -> (Ca
         return refused(Failure::bad_request("execution_resource_id is missing"));
     };
     let Some(term) = shared.term() else { return (Call::Unknown, cannot_know(shared, 200)) };
-    match bearer(request.headers()) {
+    match asked.authorization.and_then(token_of) {
         Some(secret) if term.secrets.is_of(execution, secret) => {
             verdict(shared, &term, execution, &question).await
         }
@@ -106,7 +122,7 @@ async fn judge(shared: &Shared, request: &Request<hyper::body::Incoming>) -> (Ca
             Some(is_valid) => {
                 let bare = ValidityAnswer { is_valid, ..ValidityAnswer::default() };
                 let call = if is_valid { Call::Valid } else { Call::Invalid };
-                (call, answer_json(StatusCode::OK, &bare))
+                (call, JsonAnswer::new(StatusCode::OK, &bare))
             }
             None => (Call::Unknown, cannot_know(shared, 200)),
         },
@@ -118,7 +134,7 @@ async fn verdict(
     term: &Term,
     execution: ExecutionId,
     question: &Question,
-) -> (Call, Response) {
+) -> (Call, JsonAnswer) {
     let now = term.clock.now();
     let body = match term.index.ask(execution, now) {
         Answer::Unknown { ask_again_ms } => {
@@ -133,7 +149,7 @@ async fn verdict(
                 nonce: question.nonce,
                 ..ValidityAnswer::default()
             };
-            return (Call::Invalid, answer_json(StatusCode::OK, &body));
+            return (Call::Invalid, JsonAnswer::new(StatusCode::OK, &body));
         }
         Answer::Valid { lease_ms, next_poll_ms, token } => ValidityAnswer {
             is_valid: true,
@@ -158,25 +174,27 @@ async fn verdict(
         // The verdict does not depend on it: if the term is over, the next one is told again.
         let _ = term.tell(Input::Container { execution, event, reporter }).await;
     }
-    (Call::Valid, answer_json(StatusCode::OK, &body))
+    (Call::Valid, JsonAnswer::new(StatusCode::OK, &body))
 }
 
 /// 503: whoever asks goes on while its lease lasts, and asks the next coordinator.
-pub(super) fn cannot_know(shared: &Shared, ask_again_ms: u64) -> Response<Body> {
+pub(super) fn cannot_know(shared: &Shared, ask_again_ms: u64) -> JsonAnswer {
     let body = json!({
         "status": "fail",
         "message": "this coordinator cannot know at the moment; ask again, or ask another",
         "nextPollMs": ask_again_ms,
         "coordinators": shared.urls,
     });
-    let mut response = answer_json(StatusCode::SERVICE_UNAVAILABLE, &body);
-    response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
-    response
+    JsonAnswer::new(StatusCode::SERVICE_UNAVAILABLE, &body)
 }
 
 /// `Authorization: Bearer …`.
 pub(crate) fn bearer(headers: &HeaderMap) -> Option<&str> {
-    headers.get(header::AUTHORIZATION)?.to_str().ok()?.strip_prefix("Bearer ")
+    token_of(headers.get(header::AUTHORIZATION)?.as_bytes())
+}
+
+fn token_of(authorization: &[u8]) -> Option<&str> {
+    std::str::from_utf8(authorization).ok()?.strip_prefix("Bearer ")
 }
 
 /// `POST /containerEnded`: a wrapper's good-bye. Acknowledged once it is durable.
