@@ -6,7 +6,7 @@ use steadfast_model::ExecutionId;
 use super::stage::{CHECKPOINT, INVALID, LIVE, PLAIN, Stage, UNKNOWN};
 
 /// What stands in the place of the id, as it goes over the wire.
-fn bad_ids() -> Vec<String> {
+pub(super) fn bad_ids() -> Vec<String> {
     let after = ["&", "%26", "/", "%2F", "%00", "%20", "+", "%C3%A4", "%FF", "%", "%0A", ";", "'"];
     let mut ids: Vec<String> = after.iter().map(|it| format!("{LIVE}{it}x")).collect();
     ids.extend(["%00", "%20", "%C3%A4", "../", "x", "%E2%80%AE"].map(str::to_owned));

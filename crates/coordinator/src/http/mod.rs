@@ -19,6 +19,8 @@ mod validity;
 #[cfg(test)]
 mod ids_tests;
 #[cfg(test)]
+mod questions_tests;
+#[cfg(test)]
 mod samza_client;
 #[cfg(test)]
 mod stage;
@@ -166,7 +168,9 @@ async fn requests(
         let (shared, mut router) = (Arc::clone(&shared), router.clone());
         async move {
             if request.uri().path() == paths::IS_CONTAINER_VALID {
-                return Ok::<Response<Body>, Infallible>(validity::respond(&shared, &request).await);
+                return Ok::<Response<Body>, Infallible>(
+                    validity::respond(&shared, &request).await,
+                );
             }
             let mut request = request.map(Body::new);
             request.extensions_mut().insert(peer);

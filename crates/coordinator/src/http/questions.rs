@@ -23,7 +23,8 @@ use crate::shared::Shared;
 /// Beyond it hyper decides, with limits of its own.
 const MAX_HEAD_BYTES: usize = 4 * 1024;
 /// What wrappers send, and what changes nothing about a request.
-const PLAIN_HEADERS: [&str; 5] = ["host", "authorization", "accept", "accept-encoding", "user-agent"];
+const PLAIN_HEADERS: [&str; 5] =
+    ["host", "authorization", "accept", "accept-encoding", "user-agent"];
 
 /// What the beginning of the bytes is.
 #[derive(Debug)]
