@@ -167,7 +167,7 @@ fn whoever_asks_now_and_then_keeps_its_connection() {
     paused().block_on(async {
         let (mut asks, serving) = served(&stage).await;
         for _ in 0..5 {
-            tokio::time::sleep(HEAD_TIMEOUT - Duration::from_secs(1)).await;
+            tokio::time::sleep(HEAD_TIMEOUT - Duration::from_secs(1)).await; // moves a clock that is paused; nothing polls
             asks.write_all(request.as_bytes()).await.unwrap();
             let mut answer = [0; 1_024];
             let length = asks.read(&mut answer).await.unwrap();
