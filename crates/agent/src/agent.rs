@@ -5,17 +5,21 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use steadfast_api::{AgentMessage, LaunchOrder};
+use steadfast_api::{AgentMessage, FromAgent, LaunchOrder, LogRequest};
 use steadfast_client::Token;
 use steadfast_model::{ContainerEvent, ExecutionId, MemberUuid};
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior};
 
 use crate::Timings;
-use crate::connection::{Link, LinkEvent, Route};
+use crate::connection::{Link, LinkEvent, Route, Said};
 use crate::container::{self, Observed, Setup};
+use crate::logs::{self, Answered};
 use crate::state::{Effect, Profile, State};
+
+/// Questions about output that are answered at once; the others wait.
+const LOG_READERS: usize = 4;
 
 pub(crate) struct Agent {
     state: State,
@@ -29,6 +33,7 @@ pub(crate) struct Agent {
     /// Dropping it drops the sockets, from which the wrappers learn that the agent is gone.
     tasks: JoinSet<()>,
     observed: Observed,
+    log_readers: Arc<Semaphore>,
     deadline: Option<Instant>,
     exit: bool,
 }
@@ -52,6 +57,7 @@ impl Agent {
             orders: BTreeMap::new(),
             tasks: JoinSet::new(),
             observed,
+            log_readers: Arc::new(Semaphore::new(LOG_READERS)),
             deadline: None,
             exit: false,
         };
@@ -163,6 +169,7 @@ impl Agent {
                 }
             }
             Effect::Clear(id) => self.clear(id),
+            Effect::ReadLogs(request) => self.read_logs(request),
             Effect::Deadline { after_ms } => {
                 self.deadline = Some(Instant::now() + Duration::from_millis(after_ms));
             }
@@ -184,6 +191,27 @@ impl Agent {
         self.orders.insert(order.execution_resource_id, orders);
         let (setup, observed) = (Arc::clone(&self.setup), self.observed.clone());
         self.tasks.spawn(container::run(order, setup, orders_out, observed));
+    }
+
+    /// Reads off the loop, and answers on the connection that asked.
+    fn read_logs(&self, request: LogRequest) {
+        let Some(link) = &self.link else { return };
+        let (answers, readers) = (link.answers(), Arc::clone(&self.log_readers));
+        let setup = Arc::clone(&self.setup);
+        let running: BTreeSet<ExecutionId> = self.orders.keys().copied().collect();
+        tokio::spawn(async move {
+            // The semaphore is never closed.
+            let Ok(turn) = readers.acquire_owned().await else { return };
+            let read = move || logs::answer(&setup.data, request, |id| running.contains(&id));
+            let Ok(answered) = tokio::task::spawn_blocking(read).await else { return };
+            let said = match answered {
+                Answered::Found(found) => Said::Message(FromAgent::LogsFound(found)),
+                Answered::Part(part) => Said::Part(part, turn),
+            };
+            if let Some(answers) = answers.upgrade() {
+                let _ = answers.send(said);
+            }
+        });
     }
 
     /// Removes files off the loop. What cannot be removed is left to a person; nothing depends on it.

@@ -7,10 +7,10 @@
 use std::time::Duration;
 
 use futures_util::{SinkExt as _, StreamExt as _};
-use steadfast_api::{FromAgent, ToAgent, paths};
+use steadfast_api::{FromAgent, LogPart, ToAgent, paths};
 use steadfast_client::{BaseUrl, Token};
 use tokio::net::TcpStream;
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_tungstenite::WebSocketStream;
@@ -102,12 +102,30 @@ pub(crate) enum LinkEvent {
     },
 }
 
+/// What an agent says.
+#[derive(Debug)]
+pub(crate) enum Said {
+    Message(FromAgent),
+    /// A part of an output, and its turn, which is over once the part is sent: so only a few of them ever
+    /// stand between a beat and the coordinator.
+    Part(LogPart, OwnedSemaphorePermit),
+}
+
+impl Said {
+    fn frame(&self) -> Result<Message, serde_json::Error> {
+        Ok(match self {
+            Self::Message(message) => Message::text(serde_json::to_string(message)?),
+            Self::Part(part, _) => Message::binary(part.to_frame()?),
+        })
+    }
+}
+
 /// One attempt and its connection, on a task of its own so that a slow peer delays nobody.
 #[derive(Debug)]
 pub(crate) struct Link {
     pub url: BaseUrl,
     events: mpsc::UnboundedReceiver<LinkEvent>,
-    outbound: mpsc::UnboundedSender<FromAgent>,
+    outbound: mpsc::UnboundedSender<Said>,
     task: JoinHandle<()>,
 }
 
@@ -140,7 +158,12 @@ impl Link {
 
     pub fn send(&self, message: FromAgent) {
         // A link that is down says so in its events.
-        let _ = self.outbound.send(message);
+        let _ = self.outbound.send(Said::Message(message));
+    }
+
+    /// For what is answered later, and on this connection or not at all.
+    pub fn answers(&self) -> mpsc::WeakUnboundedSender<Said> {
+        self.outbound.downgrade()
     }
 
     /// Says what is still to be said, then closes; it is closed when this returns.
@@ -190,7 +213,7 @@ async fn connect(
 /// Carries messages both ways until one side has enough; returns why.
 async fn talk(
     mut socket: WebSocketStream<TcpStream>,
-    mut outbound: mpsc::UnboundedReceiver<FromAgent>,
+    mut outbound: mpsc::UnboundedReceiver<Said>,
     events: &mpsc::UnboundedSender<LinkEvent>,
     silence: Duration,
 ) -> String {
@@ -216,16 +239,16 @@ async fn talk(
             () = sleep_until(heard + silence) => return format!("silent for {silence:?}"),
             said = outbound.recv() => said,
         };
-        let Some(message) = said else {
+        let Some(said) = said else {
             // The peer may be gone; a closing that fails changes nothing.
             let _ = socket.close(None).await;
             return "closed by this agent".into();
         };
-        let text = match serde_json::to_string(&message) {
-            Ok(text) => text,
+        let frame = match said.frame() {
+            Ok(frame) => frame,
             Err(error) => return format!("a message could not be written: {error}"),
         };
-        match timeout(silence, socket.send(Message::text(text))).await {
+        match timeout(silence, socket.send(frame)).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => return error.to_string(),
             Err(_) => return format!("took nothing for {silence:?}"),

@@ -90,6 +90,11 @@ fn spawn(order: &LaunchOrder, setup: &Setup) -> io::Result<(Child, UnixStream)> 
     let Setup { executable, data } = setup;
     let id = order.execution_resource_id;
     data.create(id)?;
+    if let Some(runs) = &order.runs
+        && let Err(error) = data.label(id, runs)
+    {
+        tracing::warn!(%id, %error, "its output will be found by its id only");
+    }
     let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
     ours.set_nonblocking(true)?;
     let ours = UnixStream::from_std(ours)?;

@@ -3,6 +3,7 @@
 //! ```text
 //! DATA/agent.lock              held with flock while the agent lives; holds its pid
 //! DATA/containers/ID/          the wrapper's logs
+//! DATA/containers/ID/container.json   which job, task group and attempt it runs
 //! DATA/containers/ID/cgroup    a link to the container's cgroup, where it has one
 //! DATA/containers/ID/work/     the program's current directory; goes when the end is acknowledged
 //! ```
@@ -17,6 +18,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use anyhow::{Context as _, bail};
+use steadfast_api::TaskGroupAttempt;
 use steadfast_model::ExecutionId;
 
 use crate::process::Belonging;
@@ -60,6 +62,25 @@ impl DataDir {
     pub fn create(&self, id: ExecutionId) -> io::Result<()> {
         fs::create_dir(self.logs(id))?;
         fs::create_dir(self.work(id))
+    }
+
+    /// Notes what a container runs, so that its output can be found by that for as long as it is kept.
+    pub fn label(&self, id: ExecutionId, runs: &TaskGroupAttempt) -> io::Result<()> {
+        fs::write(self.label_file(id), serde_json::to_vec(runs)?)
+    }
+
+    /// What each container here runs, or ran. A label that cannot be read is none.
+    pub fn labels(&self) -> impl Iterator<Item = (ExecutionId, TaskGroupAttempt)> {
+        let entries = fs::read_dir(&self.containers).into_iter().flatten().flatten();
+        entries.filter_map(|entry| {
+            let id: ExecutionId = entry.file_name().to_str()?.parse().ok()?;
+            let label = fs::read(self.label_file(id)).ok()?;
+            Some((id, serde_json::from_slice(&label).ok()?))
+        })
+    }
+
+    fn label_file(&self, id: ExecutionId) -> PathBuf {
+        self.logs(id).join("container.json")
     }
 
     /// Leaves a link to a container's cgroup: for people, and for whoever comes after a wrapper and an

@@ -14,6 +14,7 @@ mod connection;
 mod container;
 mod enclosure;
 mod folders;
+mod logs;
 mod process;
 mod rung;
 mod state;

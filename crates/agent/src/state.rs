@@ -6,7 +6,9 @@
 
 use std::collections::BTreeMap;
 
-use steadfast_api::{ContainerReport, ContainerSighting, FromAgent, Hello, LaunchOrder, ToAgent};
+use steadfast_api::{
+    ContainerReport, ContainerSighting, FromAgent, Hello, LaunchOrder, LogRequest, ToAgent,
+};
 use steadfast_model::{
     ContainerEvent, Epoch, ExecutionId, FEATURE_LEVEL, InvalidReason, MemberUuid, Outcome, Proof,
 };
@@ -46,6 +48,8 @@ pub(crate) enum Effect {
     Stop { id: ExecutionId, reason: InvalidReason, grace_ms: u64 },
     /// The end of this container is known for good: its files can go.
     Clear(ExecutionId),
+    /// Answer a question about output.
+    ReadLogs(LogRequest),
     /// Nothing of the old life runs any more: make a UUID and hand it to [`State::register_as`].
     MakeIdentity,
     /// Call [`State::deadline`] after this long; replaces an earlier one.
@@ -146,6 +150,7 @@ impl State {
                 self.acknowledge(execution_resource_id)
             }
             ToAgent::LeaveAcknowledged => self.leave_acknowledged(),
+            ToAgent::Log(request) => vec![Effect::ReadLogs(request)],
         }
     }
 

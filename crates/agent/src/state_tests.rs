@@ -22,6 +22,7 @@ fn order(epoch: u64, seq: u64) -> LaunchOrder {
     LaunchOrder {
         epoch: Epoch::new(epoch),
         execution_resource_id: id(seq),
+        runs: None,
         command: vec!["true".into()],
         environment: BTreeMap::new(),
         lease: LEASE,

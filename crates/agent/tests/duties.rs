@@ -2,13 +2,18 @@
 
 mod fake;
 
-use fake::{Agent, Coordinator, PATIENT, acknowledge, id, order, runs, soon, stop, until};
+use fake::{
+    Agent, Coordinator, PATIENT, acknowledge, attempt_of, id, order, runs, soon, stop, until,
+};
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use steadfast_agent::Timings;
-use steadfast_api::{FromAgent, ToAgent};
+use steadfast_api::{
+    FromAgent, LogAnswer, LogOwner, LogPart, LogPosition, LogQuestion, LogRequest, LogStream,
+    LogsFound, TaskGroupAttempt, ToAgent,
+};
 use steadfast_model::{ContainerEvent, Epoch, LeaseTerms, Outcome, Proof, StopCause};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
@@ -319,4 +324,80 @@ async fn a_folder_of_another_agent_and_a_bad_url_are_errors_at_the_start() {
     assert!(error.to_string().contains("in use by the agent with pid"), "{error}");
     let error = steadfast_agent::run(config(vec!["nowhere".into()]), never()).await.unwrap_err();
     assert!(error.to_string().contains("\"nowhere\""), "{error}");
+}
+
+#[tokio::test]
+async fn output_is_found_by_what_ran_and_read_while_it_runs_and_after() {
+    let coordinator = Coordinator::start().await;
+    let agent = Agent::start(vec![coordinator.url()]);
+    let (mut connection, _) = coordinator.welcome(1).await;
+    connection.start(order(1, 1, "runs")).await;
+    connection.start(order(1, 2, "runs")).await;
+    let written = b"line\n\xff\0 no text\n";
+    std::fs::write(agent.folder(1).join("stdout.log"), written).unwrap();
+
+    let TaskGroupAttempt { job_id, task_group_id, attempt } = attempt_of(1);
+    let question = LogQuestion::Find { job_id, task_group_id };
+    connection.say(ToAgent::Log(LogRequest { request: 7, question })).await;
+    let found = LogsFound {
+        request: 7,
+        containers: vec![LogOwner { execution_resource_id: id(1), attempt }],
+    };
+    assert_eq!(connection.hear().await, FromAgent::LogsFound(found), "the other one is not");
+
+    let read = |seq| LogQuestion::Read {
+        execution_resource_id: id(seq),
+        stream: LogStream::Stdout,
+        from: LogPosition::TailLines(1),
+    };
+    let part = |request, complete| LogPart {
+        request,
+        answer: LogAnswer::Part { offset: 5, size: written.len() as u64, complete },
+        bytes: written[5..].to_vec(),
+    };
+    assert_eq!(connection.read_part(8, read(1)).await, part(8, false));
+    connection.say(stop(1, 1)).await;
+    connection.hear_report().await;
+    let ended = async {
+        // The wrapper may be there for a moment after it has told of the end.
+        while connection.read_part(9, read(1)).await != part(9, true) {}
+    };
+    soon("the output is complete", ended).await;
+    let nowhere = LogPart { request: 10, answer: LogAnswer::NotHere, bytes: Vec::new() };
+    assert_eq!(connection.read_part(10, read(3)).await, nowhere);
+}
+
+#[tokio::test]
+async fn output_outlives_the_agent_that_heard_it() {
+    let coordinator = Coordinator::start().await;
+    let first = Agent::start(vec![coordinator.url()]);
+    let (mut connection, _) = coordinator.welcome(1).await;
+    connection.start(order(1, 1, "finishes")).await;
+    std::fs::write(first.folder(1).join("stderr.log"), "why").unwrap();
+    connection.hear_report().await;
+    connection.say(acknowledge(1)).await;
+    first.shutdown.send(()).unwrap();
+    assert_eq!(connection.hear().await, FromAgent::Leaving);
+    connection.say(ToAgent::LeaveAcknowledged).await;
+    soon("the agent's end", first.task).await.unwrap().unwrap();
+
+    // In one process it may be held for a moment longer than the agent lives.
+    let lock = std::fs::File::open(first.data.path().join("agent.lock")).unwrap();
+    until("the folder is free", || lock.try_lock().is_ok()).await;
+    drop(lock);
+    let again = Agent::on(first.data, vec![coordinator.url()]);
+    let (mut connection, _) = coordinator.welcome(1).await;
+    let TaskGroupAttempt { job_id, task_group_id, .. } = attempt_of(1);
+    let question = LogQuestion::Find { job_id, task_group_id };
+    connection.say(ToAgent::Log(LogRequest { request: 1, question })).await;
+    let FromAgent::LogsFound(found) = connection.hear().await else { panic!("it was asked") };
+    let owner = found.containers.first().expect("its folder is still there");
+    assert_eq!(owner.execution_resource_id, id(1));
+    let read = LogQuestion::Read {
+        execution_resource_id: id(1),
+        stream: LogStream::Stderr,
+        from: LogPosition::Offset(0),
+    };
+    assert_eq!(connection.read_part(2, read).await.bytes, b"why");
+    drop(again);
 }

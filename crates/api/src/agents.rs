@@ -1,5 +1,6 @@
 //! Messages on an agent's one connection: a WebSocket on [`crate::paths::AGENT`], one JSON message a
-//! text frame. Its closing is the news that the agent died.
+//! text frame; a binary frame carries a part of a container's output ([`crate::LogPart`]). Its closing is
+//! the news that the agent died.
 //!
 //! ```text
 //! agent                                   coordinator
@@ -9,6 +10,8 @@
 //!   │ ◀──────────────── Launch, Stop ───────── │   refused when their epoch is lower than the highest seen
 //!   │ ── Report, again until acknowledged ───▶ │
 //!   │ ◀──────────────── Acknowledge ────────── │
+//!   │ ◀─────────────────────── Log ─────────── │
+//!   │ ── LogsFound, or a part ───────────────▶ │
 //!   │ ── Leaving ────────────────────────────▶ │
 //!   │ ◀──────────── LeaveAcknowledged ──────── │   only now the agent stops its containers
 //! ```
@@ -19,6 +22,8 @@ use serde::{Deserialize, Serialize};
 use steadfast_model::{
     ContainerEvent, Epoch, ExecutionId, InvalidReason, LeaseTerms, MemberUuid, ValidatorKind,
 };
+
+use crate::{LogRequest, LogsFound, TaskGroupAttempt};
 
 /// From an agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,6 +38,8 @@ pub enum FromAgent {
     Report(ContainerReport),
     /// "I was told to go": the loss is declared and acknowledged before a container is stopped.
     Leaving,
+    /// The answer to [`crate::LogQuestion::Find`].
+    LogsFound(LogsFound),
 }
 
 /// Who connects, and what it holds.
@@ -119,6 +126,9 @@ pub enum ToAgent {
     },
     /// The loss is declared; stop the containers and go.
     LeaveAcknowledged,
+    /// A question about what containers have written. It is answered whatever else goes on, and decides
+    /// nothing.
+    Log(LogRequest),
 }
 
 /// Everything that it takes to run a container.
@@ -129,6 +139,9 @@ pub struct LaunchOrder {
     pub epoch: Epoch,
     /// Which.
     pub execution_resource_id: ExecutionId,
+    /// What it runs: its output is found by it later. A coordinator of an earlier version does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runs: Option<TaskGroupAttempt>,
     /// Program and arguments.
     pub command: Vec<String>,
     /// The whole of what a container is told (03), the job file's own variables included.

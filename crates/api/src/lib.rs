@@ -7,6 +7,7 @@
 mod agents;
 mod error;
 mod jobs;
+mod logs;
 mod members;
 mod overview;
 pub mod paths;
@@ -20,6 +21,10 @@ pub use error::{ErrorBody, ErrorDetail};
 pub use jobs::{
     DirtyTask, DirtyTaskSummary, JobInfo, JobSummary, PipelineInfo, RestoreCounts, StopJobAnswer,
     StopJobRequest, SubmitAnswer, TaskGroupInfo,
+};
+pub use logs::{
+    LogAnswer, LogOwner, LogPart, LogPosition, LogQuestion, LogRequest, LogStream, LogsFound,
+    MAX_PART_BYTES, ParsePartError, TaskGroupAttempt,
 };
 pub use members::{MemberInfo, PlannedLeave, PlannedLeaveRequest};
 pub use overview::{

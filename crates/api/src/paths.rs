@@ -51,6 +51,11 @@ pub fn recovery_episodes(job: steadfast_model::JobId) -> String {
     format!("{JOB_INFO}/{job}/recovery-episodes")
 }
 
+/// `/job-info/:jobId/logs/:taskGroup`.
+pub fn logs(job: steadfast_model::JobId, task_group: steadfast_model::TaskGroupId) -> String {
+    format!("{JOB_INFO}/{job}/logs/{task_group}")
+}
+
 /// `/job-info/:jobId/explain`.
 pub fn explain(job: steadfast_model::JobId) -> String {
     format!("{JOB_INFO}/{job}/explain")

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use steadfast_api::{LaunchOrder, ToAgent};
+use steadfast_api::{LaunchOrder, TaskGroupAttempt, ToAgent};
 use steadfast_engine::{AgentMessage, Launch};
 use steadfast_model::Epoch;
 
@@ -39,6 +39,11 @@ impl Announcement<'_> {
         LaunchOrder {
             epoch: self.epoch,
             execution_resource_id: launch.execution,
+            runs: Some(TaskGroupAttempt {
+                job_id: launch.job,
+                task_group_id: launch.task_group,
+                attempt: launch.attempt,
+            }),
             command: launch.command,
             environment,
             lease: launch.lease,

@@ -193,7 +193,12 @@ fn output_goes_to_files_that_rotate() {
     assert_eq!(outcome, Outcome::Exited { code: 0 }, "its standard input is empty");
     let read = |name: &str| std::fs::read(wrapped.path(name)).unwrap();
     assert_eq!(read("stderr.log"), b"wrong\n");
-    let (now, earlier) = (read("stdout.log"), read("stdout.log.1"));
+    let names = std::fs::read_dir(wrapped.path("")).unwrap();
+    let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let aside: Vec<String> = names.filter(|name| name.starts_with("stdout.log.")).collect();
+    assert_eq!(aside.len(), 1, "{aside:?}");
+    let (now, earlier) = (read("stdout.log"), read(&aside[0]));
+    assert_eq!(aside[0], format!("stdout.log.{}", 20_000_011 - now.len() - earlier.len()));
     assert!(now.ends_with(b"last\n"), "everything is there when the end is told");
     let limit = 8 * 1024 * 1024;
     assert!(now.len() <= limit && earlier.len() <= limit, "{} {}", now.len(), earlier.len());

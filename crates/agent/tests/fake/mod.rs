@@ -10,9 +10,13 @@ use std::time::Duration;
 
 use futures_util::{SinkExt as _, StreamExt as _};
 use steadfast_agent::{AgentConfig, Timings};
-use steadfast_api::{ContainerReport, FromAgent, Hello, LaunchOrder, ToAgent};
+use steadfast_api::{
+    ContainerReport, FromAgent, Hello, LaunchOrder, LogPart, LogQuestion, LogRequest,
+    TaskGroupAttempt, ToAgent,
+};
 use steadfast_model::{
-    ContainerEvent, Epoch, ExecutionId, InvalidReason, LeaseTerms, TermNonce, ValidatorKind,
+    ContainerEvent, Epoch, ExecutionId, InvalidReason, JobId, LeaseTerms, TaskGroupId, TermNonce,
+    ValidatorKind,
 };
 use tempfile::TempDir;
 use tokio::net::{TcpListener, TcpStream};
@@ -103,6 +107,17 @@ impl Connection {
         }
     }
 
+    /// Asks about output, and waits for the part that answers it.
+    pub async fn read_part(&mut self, request: u64, question: LogQuestion) -> LogPart {
+        self.say(ToAgent::Log(LogRequest { request, question })).await;
+        loop {
+            let frame = soon("a part", self.socket.next()).await.expect("closed").unwrap();
+            if let Message::Binary(frame) = frame {
+                return LogPart::from_frame(&frame).unwrap();
+            }
+        }
+    }
+
     pub async fn hear_report(&mut self) -> (ExecutionId, ContainerEvent) {
         match self.hear().await {
             FromAgent::Report(ContainerReport { execution_resource_id, event }) => {
@@ -148,12 +163,19 @@ pub fn order(epoch: u64, seq: u64, behaviour: &str) -> LaunchOrder {
     LaunchOrder {
         epoch: Epoch::new(epoch),
         execution_resource_id: id(seq),
+        runs: Some(attempt_of(seq)),
         command: vec![behaviour.into()],
         environment: BTreeMap::from(environment),
         lease: LeaseTerms { lease_ms: 15_000, grace_ms: 5_000, schedule_ms: 1_000 },
         validator: ValidatorKind::Wrapper,
         validator_enabled: true,
     }
+}
+
+/// What a container runs: a job and a task group of its number, its first attempt.
+pub fn attempt_of(seq: u64) -> TaskGroupAttempt {
+    let task_group_id = TaskGroupId::new(u32::try_from(seq).unwrap());
+    TaskGroupAttempt { job_id: JobId::new(seq), task_group_id, attempt: 1 }
 }
 
 pub fn stop(epoch: u64, seq: u64) -> ToAgent {
@@ -186,7 +208,20 @@ impl Agent {
     }
 
     pub fn start_with(coordinators: Vec<String>, timings: Timings, executable: PathBuf) -> Self {
-        let data = tempfile::tempdir().unwrap();
+        Self::make(tempfile::tempdir().unwrap(), coordinators, timings, executable)
+    }
+
+    /// One more on the folder of one that has ended.
+    pub fn on(data: TempDir, coordinators: Vec<String>) -> Self {
+        Self::make(data, coordinators, PATIENT, wrapper())
+    }
+
+    fn make(
+        data: TempDir,
+        coordinators: Vec<String>,
+        timings: Timings,
+        executable: PathBuf,
+    ) -> Self {
         let (shutdown, asked) = oneshot::channel::<()>();
         let config = AgentConfig {
             coordinators,

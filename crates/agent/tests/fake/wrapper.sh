@@ -58,6 +58,8 @@ caged) # what the program leaves behind carries nothing by which a look could fi
   ;;
 namespaced) # as far as an agent can see: the first process of a namespace is one more of the container's
   sleep 1000 </dev/null &
+  # For a moment while it becomes another program nobody can see whose it is.
+  until [ "$(cat /proc/$!/comm)" = sleep ] && grep -q "$EXECUTION_RESOURCE_ID" /proc/$!/environ; do :; done
   say "{\"type\":\"enclosed\",\"initPid\":$!}"
   start
   listen

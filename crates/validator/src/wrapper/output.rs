@@ -7,6 +7,8 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
+use steadfast_api::LogStream;
+
 use super::program::Pipes;
 
 /// A file is set aside at this size; one earlier part is kept.
@@ -25,13 +27,13 @@ pub(super) struct Logs {
 
 impl Logs {
     pub(super) fn open(folder: &Path) -> Result<Self, String> {
-        let open = |name| {
-            let path = folder.join(name);
-            let shown = path.display().to_string();
-            RotatingFile::open(path, ROTATE_AT_BYTES)
-                .map_err(|error| format!("cannot write {shown}: {error}"))
+        let open = |stream| {
+            RotatingFile::open(folder, stream, ROTATE_AT_BYTES).map_err(|error| {
+                let path = folder.join(LogStream::file_name(stream));
+                format!("cannot write {}: {error}", path.display())
+            })
         };
-        Ok(Self { stdout: open("stdout.log")?, stderr: open("stderr.log")? })
+        Ok(Self { stdout: open(LogStream::Stdout)?, stderr: open(LogStream::Stderr)? })
     }
 
     /// Copies until both pipes end, on threads of its own.
@@ -84,40 +86,81 @@ fn pump(
             if let Err(error) = file.write(&buffer[..read])
                 && !std::mem::replace(&mut told, true)
             {
-                tracing::error!(%error, path = %file.path.display(), "output is lost");
+                tracing::error!(%error, path = %file.path().display(), "output is lost");
             }
         }
     };
     thread::Builder::new().name(name.into()).spawn(copy).map(drop)
 }
 
-/// A file of bounded size beside its `.1`.
+/// A file of bounded size, and one that was set aside before it. Together they are the newest part of the
+/// output without a gap, and their names and lengths say which part ([`LogStream::earlier_file_name`]).
 #[derive(Debug)]
 struct RotatingFile {
-    path: PathBuf,
+    folder: PathBuf,
+    stream: LogStream,
     file: File,
+    /// Where in the output the file begins.
+    begins: u64,
     size: u64,
     rotate_at: u64,
 }
 
 impl RotatingFile {
-    fn open(path: PathBuf, rotate_at: u64) -> io::Result<Self> {
-        let file = OpenOptions::new().create(true).append(true).open(&path)?;
+    fn open(folder: &Path, stream: LogStream, rotate_at: u64) -> io::Result<Self> {
+        let newest = earlier(folder, stream)?.into_iter().max();
+        let begins = newest.map_or(Ok(0), |begins| {
+            let earlier = fs::metadata(folder.join(stream.earlier_file_name(begins)))?;
+            Ok::<_, io::Error>(begins + earlier.len())
+        })?;
+        let file = append_to(&folder.join(stream.file_name()))?;
         let size = file.metadata()?.len();
-        Ok(Self { path, file, size, rotate_at })
+        Ok(Self { folder: folder.into(), stream, file, begins, size, rotate_at })
+    }
+
+    fn path(&self) -> PathBuf {
+        self.folder.join(self.stream.file_name())
     }
 
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         if self.size > 0 && self.size + bytes.len() as u64 > self.rotate_at {
-            let mut earlier = self.path.clone().into_os_string();
-            earlier.push(".1");
-            fs::rename(&self.path, earlier)?;
-            *self = Self::open(std::mem::take(&mut self.path), self.rotate_at)?;
+            self.rotate()?;
         }
         self.file.write_all(bytes)?;
         self.size += bytes.len() as u64;
         Ok(())
     }
+
+    /// Sets the file aside and begins the next one. The one before it goes last, so that whatever fails on
+    /// the way, nothing is missing between two files.
+    fn rotate(&mut self) -> io::Result<()> {
+        let aside = self.folder.join(self.stream.earlier_file_name(self.begins));
+        // A full disk may have cut a write short: the file knows how long it is.
+        let size = self.file.metadata()?.len();
+        fs::rename(self.path(), aside)?;
+        self.file = append_to(&self.path())?;
+        let set_aside = std::mem::replace(&mut self.begins, self.begins + size);
+        self.size = 0;
+        for begins in earlier(&self.folder, self.stream)? {
+            if begins != set_aside {
+                fs::remove_file(self.folder.join(self.stream.earlier_file_name(begins)))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn append_to(path: &Path) -> io::Result<File> {
+    OpenOptions::new().create(true).append(true).open(path)
+}
+
+/// Where the files begin that were set aside.
+fn earlier(folder: &Path, stream: LogStream) -> io::Result<Vec<u64>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        found.extend(entry?.file_name().to_str().and_then(|name| stream.begins(name)));
+    }
+    Ok(found)
 }
 
 #[cfg(test)]
@@ -125,16 +168,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_stays_small_and_keeps_one_earlier_part() {
+    fn a_file_stays_small_and_keeps_one_earlier_part_whose_name_says_where_it_begins() {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("stdout.log");
-        let mut file = RotatingFile::open(path.clone(), 10).unwrap();
-        for part in ["12345", "67890", "abc", "defghijk", "a single write may be longer"] {
+        let open = || RotatingFile::open(folder.path(), LogStream::Stdout, 10).unwrap();
+        let read = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap();
+        let mut file = open();
+        for part in ["12345", "67890", "abc"] {
             file.write(part.as_bytes()).unwrap();
         }
-        let read = |path: &Path| fs::read_to_string(path).unwrap();
-        assert_eq!(read(&path), "a single write may be longer");
-        assert_eq!(read(&folder.path().join("stdout.log.1")), "defghijk");
+        assert_eq!((read("stdout.log.0"), read("stdout.log")), ("1234567890".into(), "abc".into()));
+        // Who opens it again goes on where the other one ended.
+        let mut file = open();
+        for part in ["defghijk", "a single write may be longer"] {
+            file.write(part.as_bytes()).unwrap();
+        }
+        assert_eq!(read("stdout.log"), "a single write may be longer");
+        assert_eq!(read("stdout.log.13"), "defghijk");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
     }
 
