@@ -206,7 +206,7 @@ impl Agent {
             let Ok(answered) = tokio::task::spawn_blocking(read).await else { return };
             let said = match answered {
                 Answered::Found(found) => Said::Message(FromAgent::LogsFound(found)),
-                Answered::Part(part) => Said::Part(part, turn),
+                Answered::Part(part) => Said::Part { part, _turn: turn },
             };
             if let Some(answers) = answers.upgrade() {
                 let _ = answers.send(said);

@@ -108,14 +108,14 @@ pub(crate) enum Said {
     Message(FromAgent),
     /// A part of an output, and its turn, which is over once the part is sent: so only a few of them ever
     /// stand between a beat and the coordinator.
-    Part(LogPart, OwnedSemaphorePermit),
+    Part { part: LogPart, _turn: OwnedSemaphorePermit },
 }
 
 impl Said {
     fn frame(&self) -> Result<Message, serde_json::Error> {
         Ok(match self {
             Self::Message(message) => Message::text(serde_json::to_string(message)?),
-            Self::Part(part, _) => Message::binary(part.to_frame()?),
+            Self::Part { part, _turn } => Message::binary(part.to_frame()?),
         })
     }
 }

@@ -31,6 +31,15 @@ pub const HEALTH_LIVE: &str = "/health/live";
 /// `GET`: it leads and has reconciled.
 pub const HEALTH_READY: &str = "/health/ready";
 
+/// Header of an output: the attempt that wrote it.
+pub const LOG_ATTEMPT: &str = "steadfast-attempt";
+/// Header of an output: the container's execution resource id.
+pub const LOG_CONTAINER: &str = "steadfast-execution-resource-id";
+/// Header of an output: the UUID of the member that keeps it.
+pub const LOG_MEMBER: &str = "steadfast-member-uuid";
+/// Header of an output: where its first byte stands in all that was written.
+pub const LOG_OFFSET: &str = "steadfast-log-offset";
+
 /// `/members/:uuid/planned-leave`.
 pub fn planned_leave(member: steadfast_model::MemberUuid) -> String {
     format!("{MEMBERS}/{member}/planned-leave")

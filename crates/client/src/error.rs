@@ -54,6 +54,16 @@ pub enum ClientError {
         /// What happened instead.
         why: String,
     },
+    /// An output that came in part.
+    #[error(
+        "{url} gave a part of the output, and then no more ({why}); ask again from where it stopped"
+    )]
+    BrokenOff {
+        /// Who gave it.
+        url: BaseUrl,
+        /// What happened.
+        why: String,
+    },
     /// An answer that no coordinator of this version gives.
     #[error(
         "{url} answered {status} with something else than {expected} ({why}); see that the URL is \

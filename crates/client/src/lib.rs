@@ -5,6 +5,7 @@
 //! an error that names whom it asked and what each said. Every wait has a deadline.
 
 mod error;
+mod logs;
 mod token;
 mod transport;
 mod url;
@@ -15,10 +16,11 @@ use steadfast_api::{
     Explanation, JobInfo, JobSummary, MemberInfo, Overview, PlannedLeave, PlannedLeaveRequest,
     RecoveryEpisodes, StopJobAnswer, StopJobRequest, SubmitAnswer, paths,
 };
-use steadfast_model::{EvaluationStatus, JobId, JobStatus, MemberUuid};
+use steadfast_model::{EvaluationStatus, JobId, JobStatus, MemberUuid, TaskGroupId};
 
 pub use error::ClientError;
 pub use hyper::StatusCode;
+pub use logs::{LogsQuery, Output};
 pub use token::{ReadTokenError, Token};
 pub use url::{BaseUrl, ParseUrlError};
 
@@ -108,6 +110,7 @@ impl Client {
             content_type: Some(format.content_type()),
             body: body.into(),
             repeat: if dry_run { Repeat::Safe } else { Repeat::Never },
+            leave_open: false,
             expected: "the new job's id",
         };
         self.transport.ask(&call).await
@@ -149,6 +152,26 @@ impl Client {
     /// `GET /job-info/:jobId/explain`.
     pub async fn explain(&self, job: JobId) -> Result<Explanation, ClientError> {
         self.transport.ask(&Call::get(paths::explain(job), "an explanation")).await
+    }
+
+    /// `GET /job-info/:jobId/logs/:taskGroup`: what a container has written.
+    pub async fn logs(
+        &self,
+        job: JobId,
+        task_group: TaskGroupId,
+        query: LogsQuery,
+    ) -> Result<Output, ClientError> {
+        let LogsQuery { attempt, stream, tail, offset, follow } = query;
+        let mut query = Query::default();
+        query.add("attempt", attempt);
+        query.add("stream", Some(stream));
+        query.add("tail", tail);
+        query.add("offset", offset);
+        query.add("follow", follow.then_some(true));
+        let path = query.after(&paths::logs(job, task_group));
+        let call = Call { leave_open: true, ..Call::get(path, "a container's output") };
+        let (url, headers, body) = self.transport.open(&call).await?;
+        Ok(Output::new(url, &headers, body))
     }
 
     /// `GET /members`: lost ones stay for ten minutes.

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::body::Incoming;
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, LOCATION, RETRY_AFTER};
 use hyper::{HeaderMap, Method, Request, StatusCode};
 use hyper_util::client::legacy::Client as HyperClient;
@@ -49,6 +50,8 @@ pub(crate) struct Call {
     pub content_type: Option<&'static str>,
     pub body: Bytes,
     pub repeat: Repeat,
+    /// The body of a good answer is left for the caller to read, at its own pace.
+    pub leave_open: bool,
     /// What a good answer is, for the error message.
     pub expected: &'static str,
 }
@@ -61,6 +64,7 @@ impl Call {
             content_type: None,
             body: Bytes::new(),
             repeat: Repeat::Safe,
+            leave_open: false,
             expected,
         }
     }
@@ -77,16 +81,18 @@ impl Call {
             content_type: Some("application/json"),
             body: serde_json::json!(body).to_string().into(),
             repeat: Repeat::Safe,
+            leave_open: false,
             expected,
         }
     }
 }
 
-/// A complete answer.
+/// An answer, complete but for a body that is left open.
 pub(crate) struct Answer {
     pub status: StatusCode,
-    headers: HeaderMap,
+    pub headers: HeaderMap,
     body: Bytes,
+    open: Option<Incoming>,
 }
 
 /// Why a try brought no complete answer.
@@ -121,13 +127,36 @@ impl Transport {
 
     /// Asks until somebody answers with the call's success or a refusal.
     pub async fn ask<T: DeserializeOwned>(&self, call: &Call) -> Result<T, ClientError> {
+        let (url, answer) = self.answer(call).await?;
+        let unexpected = |url, why| ClientError::Unexpected {
+            url,
+            status: answer.status,
+            expected: call.expected,
+            why,
+        };
+        if !answer.status.is_success() {
+            return Err(answer.refusal(url, call.expected));
+        }
+        serde_json::from_slice(&answer.body).map_err(|error| unexpected(url, error.to_string()))
+    }
+
+    /// The same for a call whose body is left open.
+    pub async fn open(&self, call: &Call) -> Result<(BaseUrl, HeaderMap, Incoming), ClientError> {
+        let (url, mut answer) = self.answer(call).await?;
+        match answer.open.take() {
+            Some(body) => Ok((url, answer.headers, body)),
+            None => Err(answer.refusal(url, call.expected)),
+        }
+    }
+
+    async fn answer(&self, call: &Call) -> Result<(BaseUrl, Answer), ClientError> {
         let mut tried = Tries::default();
         for round in 0..ROUNDS {
             if round > 0 {
                 tokio::time::sleep(tried.pause.take().unwrap_or(PAUSE).min(LONGEST_PAUSE)).await;
             }
-            if let Some((url, answer)) = self.round(call, &mut tried).await? {
-                return read(url, &answer, call.expected);
+            if let Some(answered) = self.round(call, &mut tried).await? {
+                return Ok(answered);
             }
         }
         Err(ClientError::Unreachable { tried: tried.last })
@@ -216,9 +245,13 @@ impl Transport {
                 if error.is_connect() { NoAnswer::NotSent(why) } else { NoAnswer::Lost(why) }
             })?;
             let (head, body) = answer.into_parts();
+            if call.leave_open && head.status.is_success() {
+                let (status, headers) = (head.status, head.headers);
+                return Ok(Answer { status, headers, body: Bytes::new(), open: Some(body) });
+            }
             let body = Limited::new(body, LONGEST_ANSWER_BYTES).collect().await;
             let body = body.map_err(|error| NoAnswer::Lost(innermost(&*error)))?.to_bytes();
-            Ok(Answer { status: head.status, headers: head.headers, body })
+            Ok(Answer { status: head.status, headers: head.headers, body, open: None })
         };
         tokio::time::timeout(ANSWER_TIMEOUT, answer).await.unwrap_or_else(|_| {
             Err(NoAnswer::Lost(format!("no answer within {} s", ANSWER_TIMEOUT.as_secs())))
@@ -237,6 +270,18 @@ impl Answer {
     fn retry_after(&self) -> Option<Duration> {
         let seconds = self.headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
         Some(Duration::from_secs(seconds))
+    }
+
+    /// What it refuses, and why.
+    fn refusal(&self, url: BaseUrl, expected: &'static str) -> ClientError {
+        let Self { status, body, .. } = self;
+        let status = *status;
+        match serde_json::from_slice(body) {
+            Ok(body) => ClientError::Refused { url, status, body },
+            Err(_) => {
+                ClientError::Unexpected { url, status, expected, why: "and no error body".into() }
+            }
+        }
     }
 
     fn message(&self) -> String {
@@ -262,24 +307,8 @@ impl Tries {
     }
 }
 
-fn read<T: DeserializeOwned>(
-    url: BaseUrl,
-    answer: &Answer,
-    expected: &'static str,
-) -> Result<T, ClientError> {
-    let Answer { status, body, .. } = answer;
-    let unexpected = |url, why| ClientError::Unexpected { url, status: *status, expected, why };
-    if status.is_success() {
-        return serde_json::from_slice(body).map_err(|error| unexpected(url, error.to_string()));
-    }
-    match serde_json::from_slice(body) {
-        Ok(body) => Err(ClientError::Refused { url, status: *status, body }),
-        Err(_) => Err(unexpected(url, "and no error body".into())),
-    }
-}
-
 /// The cause that a person can act on ("Connection refused") lies at the end of the chain.
-fn innermost(error: &dyn std::error::Error) -> String {
+pub(crate) fn innermost(error: &dyn std::error::Error) -> String {
     let mut error = error;
     while let Some(source) = error.source() {
         error = source;

@@ -19,6 +19,7 @@ mod index;
 mod launch;
 mod leader;
 mod metrics;
+mod outputs;
 mod progress;
 mod secrets;
 mod shared;

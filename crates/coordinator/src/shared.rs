@@ -6,21 +6,24 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwapOption;
 use parking_lot::Mutex;
-use steadfast_api::ToAgent;
+use steadfast_api::{LogQuestion, LogRequest, ToAgent};
 use steadfast_engine::{Connection, Input, Reply, Ticket};
-use steadfast_model::Epoch;
+use steadfast_model::{Epoch, MemberUuid};
 use steadfast_store::{LeaderInfo, Store};
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
 use crate::clock::Clock;
 use crate::credentials::Credentials;
 use crate::index::ValidityIndex;
 use crate::metrics::Metrics;
+use crate::outputs::{NoAnswer, Questions, Told};
 use crate::secrets::Secrets;
 use crate::view::View;
 
 /// Inputs that may wait for the loop. Beyond it askers wait, which is what bounds memory.
 pub(crate) const INBOX: usize = 4_096;
+/// Outputs that are read at once; each takes a part's memory, and a place at an agent.
+const LOG_READERS: usize = 64;
 
 /// One term as its handlers see it.
 pub(crate) struct Term {
@@ -32,8 +35,16 @@ pub(crate) struct Term {
     pub view: watch::Receiver<View>,
     inbox: mpsc::Sender<Input>,
     tickets: Mutex<BTreeMap<Ticket, oneshot::Sender<Reply>>>,
-    agents: Mutex<BTreeMap<Connection, mpsc::UnboundedSender<ToAgent>>>,
+    agents: Mutex<BTreeMap<Connection, Agent>>,
+    /// What agents are asked past the loop.
+    pub outputs: Questions,
     numbers: AtomicU64,
+}
+
+/// An agent's end of a connection.
+struct Agent {
+    member: MemberUuid,
+    sender: mpsc::UnboundedSender<ToAgent>,
 }
 
 /// The term ended before the answer was durable: nothing can be said about it.
@@ -59,6 +70,7 @@ impl Term {
             inbox,
             tickets: Mutex::default(),
             agents: Mutex::default(),
+            outputs: Questions::default(),
             numbers: AtomicU64::new(1),
         }
     }
@@ -90,23 +102,42 @@ impl Term {
     }
 
     /// Opens a numbered way to an agent.
-    pub fn connect(&self) -> (Connection, mpsc::UnboundedReceiver<ToAgent>) {
+    pub fn connect(&self, member: MemberUuid) -> (Connection, mpsc::UnboundedReceiver<ToAgent>) {
         let connection = Connection(self.number());
         let (sender, receiver) = mpsc::unbounded_channel();
-        self.agents.lock().insert(connection, sender);
+        self.agents.lock().insert(connection, Agent { member, sender });
         (connection, receiver)
     }
 
     /// The connection is gone.
     pub fn disconnect(&self, connection: Connection) {
         self.agents.lock().remove(&connection);
+        self.outputs.disconnected(connection);
     }
 
     /// Sends to an agent, if it is still connected: what is lost here is found when it comes back.
     pub fn send(&self, connection: Connection, message: ToAgent) {
         if let Some(agent) = self.agents.lock().get(&connection) {
-            let _ = agent.send(message);
+            let _ = agent.sender.send(message);
         }
+    }
+
+    /// The newest connection of each member that has one.
+    pub fn connected(&self) -> BTreeMap<MemberUuid, Connection> {
+        let agents = self.agents.lock();
+        // In the order of the connections, so the newest is what stays.
+        agents.iter().map(|(connection, agent)| (agent.member, *connection)).collect()
+    }
+
+    /// Asks an agent about output.
+    pub async fn ask_agent(
+        &self,
+        connection: Connection,
+        question: LogQuestion,
+    ) -> Result<Told, NoAnswer> {
+        let request = self.number();
+        let message = ToAgent::Log(LogRequest { request, question });
+        self.outputs.ask(request, connection, || self.send(connection, message)).await
     }
 
     /// No verdict, answer or message leaves from now on.
@@ -114,6 +145,7 @@ impl Term {
         self.index.close();
         self.tickets.lock().clear();
         self.agents.lock().clear();
+        self.outputs.close();
     }
 }
 
@@ -125,12 +157,21 @@ pub(crate) struct Shared {
     pub credentials: Option<Credentials>,
     /// What this process counts, over all its terms.
     pub metrics: Metrics,
+    /// Turns for those who read outputs.
+    pub log_readers: Arc<Semaphore>,
     term: ArcSwapOption<Term>,
 }
 
 impl Shared {
     pub fn new(store: Arc<dyn Store>, urls: Vec<String>, credentials: Option<Credentials>) -> Self {
-        Self { store, urls, credentials, metrics: Metrics::new(), term: ArcSwapOption::empty() }
+        Self {
+            store,
+            urls,
+            credentials,
+            metrics: Metrics::new(),
+            log_readers: Arc::new(Semaphore::new(LOG_READERS)),
+            term: ArcSwapOption::empty(),
+        }
     }
 
     /// The term that is served, once it has been reconciled.

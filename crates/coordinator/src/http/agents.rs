@@ -6,7 +6,7 @@ use std::time::Duration;
 use axum::extract::ws::{Message, WebSocket, WebSocketUpgrade};
 use axum::extract::{Extension, State};
 use axum::response::{IntoResponse, Response};
-use steadfast_api::{FromAgent, Hello, ToAgent};
+use steadfast_api::{FromAgent, Hello, LogPart, LogsFound, ToAgent};
 use steadfast_engine::records::MemberRecord;
 use steadfast_engine::{Connection, Input, Reporter};
 use steadfast_model::{MemberUuid, Timestamp};
@@ -55,8 +55,8 @@ async fn converse(mut socket: WebSocket, term: Arc<Term>, peer: Peer) {
         );
         return;
     }
-    let (connection, outgoing) = term.connect();
     let member = hello.uuid;
+    let (connection, outgoing) = term.connect(member);
     info!(%member, peer = %peer.0, pid = hello.pid, "an agent connected");
     let end = match term.tell(hello_input(connection, hello, peer)).await {
         Ok(()) => talk(&mut socket, &term, member, connection, outgoing).await,
@@ -130,12 +130,26 @@ async fn talk(
                 let input = match received {
                     Some(Ok(Message::Text(text))) => {
                         match read(&text, member, connection) {
-                            Ok(input) => input,
+                            Ok(Said::Input(input)) => *input,
+                            Ok(Said::LogsFound(found)) => {
+                                term.outputs.found(connection, found);
+                                continue;
+                            }
                             Err(why) => {
                                 warn!(%member, why, "an agent sent what cannot be read");
                                 return End::Theirs;
                             }
                         }
+                    }
+                    Some(Ok(Message::Binary(frame))) => {
+                        match LogPart::from_frame(&frame) {
+                            Ok(part) => term.outputs.part(connection, part),
+                            Err(why) => {
+                                warn!(%member, %why, "an agent sent what cannot be read");
+                                return End::Theirs;
+                            }
+                        }
+                        continue;
                     }
                     Some(Ok(Message::Close(_)) | Err(_)) | None => return End::Theirs,
                     Some(Ok(_)) => Input::Heard { member, connection },
@@ -158,15 +172,23 @@ async fn send(socket: &mut WebSocket, message: &ToAgent) -> Result<(), axum::Err
     socket.send(Message::text(text)).await
 }
 
-fn read(text: &str, member: MemberUuid, connection: Connection) -> Result<Input, String> {
-    match serde_json::from_str(text).map_err(|error| error.to_string())? {
-        FromAgent::Hello(_) => Err("a second Hello".to_owned()),
-        FromAgent::Beat => Ok(Input::Heard { member, connection }),
-        FromAgent::Report(report) => Ok(Input::Container {
+/// What an agent said: something for the loop, or the answer to somebody who waits beside it.
+enum Said {
+    Input(Box<Input>),
+    LogsFound(LogsFound),
+}
+
+fn read(text: &str, member: MemberUuid, connection: Connection) -> Result<Said, String> {
+    let input = match serde_json::from_str(text).map_err(|error| error.to_string())? {
+        FromAgent::Hello(_) => return Err("a second Hello".to_owned()),
+        FromAgent::Beat => Input::Heard { member, connection },
+        FromAgent::Report(report) => Input::Container {
             execution: report.execution_resource_id,
             event: report.event,
             reporter: Reporter::Agent(member, connection),
-        }),
-        FromAgent::Leaving => Ok(Input::Leaving { member, connection }),
-    }
+        },
+        FromAgent::Leaving => Input::Leaving { member, connection },
+        FromAgent::LogsFound(found) => return Ok(Said::LogsFound(found)),
+    };
+    Ok(Said::Input(Box::new(input)))
 }

@@ -104,7 +104,7 @@ pub(crate) async fn stop(
     Ok(json(StatusCode::ACCEPTED, &StopJobAnswer { job_id, job_status, message }))
 }
 
-fn no_such_job(job: JobId) -> Failure {
+pub(super) fn no_such_job(job: JobId) -> Failure {
     Failure::not_found(format!("there is no job {job}: neither running nor in the history"))
 }
 
@@ -180,12 +180,16 @@ fn list_finished(
 }
 
 /// A job wherever it is.
-enum Found {
+pub(super) enum Found {
     Running(JobView),
     Finished(Box<HistoryRecord>),
 }
 
-async fn find(shared: &Shared, term: &Term, job: &str) -> Result<(JobId, Found), Failure> {
+pub(super) async fn find(
+    shared: &Shared,
+    term: &Term,
+    job: &str,
+) -> Result<(JobId, Found), Failure> {
     let id: JobId = job.parse().map_err(|refused: steadfast_model::ParseIdError| {
         Failure::bad_request(refused.to_string())
     })?;

@@ -10,6 +10,7 @@ mod guard;
 mod heartbeat;
 mod jobs;
 mod leaves;
+mod logs;
 mod metrics;
 mod overview;
 mod questions;
@@ -83,6 +84,7 @@ fn router(shared: Arc<Shared>) -> Router {
         .route(&format!("{}/{{job}}", paths::JOB_INFO), get(jobs::info))
         .route(&format!("{}/{{job}}/recovery-episodes", paths::JOB_INFO), get(jobs::episodes))
         .route(&format!("{}/{{job}}/explain", paths::JOB_INFO), get(jobs::explain))
+        .route(&format!("{}/{{job}}/logs/{{task_group}}", paths::JOB_INFO), get(logs::logs))
         .route(paths::METRICS, get(metrics::metrics))
         .route(paths::CONTAINER_HEARTBEAT, get(heartbeat::heartbeat))
         .route(paths::CONTAINER_ENDED, post(validity::ended))

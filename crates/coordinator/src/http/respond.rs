@@ -18,6 +18,11 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
+    /// What it says.
+    pub fn message(&self) -> &str {
+        &self.body.message
+    }
+
     /// Mend the request.
     pub fn bad_request(message: impl Into<String>) -> Self {
         Self { status: StatusCode::BAD_REQUEST, body: ErrorBody::new(message) }

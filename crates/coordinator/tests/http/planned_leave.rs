@@ -1,55 +1,13 @@
 //! Planning a leave and draining, by a real coordinator with real agents that hold nothing. What becomes of
 //! containers is shown by the engine's scenarios and by the end-to-end tests.
 
-use std::collections::BTreeMap;
-
 use serde_json::{Value, json};
-use steadfast_agent::{AgentConfig, Timings};
-use steadfast_client::Token;
 use steadfast_coordinator::Role;
-use tempfile::TempDir;
-use tokio::sync::oneshot;
 
+use crate::agent::Agent;
 use crate::server::{Answer, Server, credentials, token};
 
 const STRANGER: &str = "23cc7ea6-6374-4f2b-8a33-df75b5e58f52";
-
-/// An agent on a thread of its own; it leaves when it is dropped.
-struct Agent {
-    _data: TempDir,
-    leave: Option<oneshot::Sender<()>>,
-    thread: Option<std::thread::JoinHandle<()>>,
-}
-
-impl Agent {
-    fn start(server: &Server) -> Self {
-        let data = tempfile::tempdir().unwrap();
-        let config = AgentConfig {
-            coordinators: vec![server.url()],
-            token: Token::new(&token(Role::Member)),
-            data_dir: data.path().to_owned(),
-            slots: 1,
-            tags: BTreeMap::new(),
-            executable: "steadfast".into(),
-            timings: Timings::default(),
-        };
-        let (leave, left) = oneshot::channel::<()>();
-        let thread = std::thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-            let shutdown = async move { drop(left.await) };
-            runtime.unwrap().block_on(steadfast_agent::run(config, shutdown)).unwrap();
-        });
-        Self { _data: data, leave: Some(leave), thread: Some(thread) }
-    }
-}
-
-impl Drop for Agent {
-    fn drop(&mut self) {
-        drop(self.leave.take());
-        let ended = self.thread.take().map(std::thread::JoinHandle::join);
-        assert!(std::thread::panicking() || ended.is_some_and(|it| it.is_ok()), "it failed");
-    }
-}
 
 fn members(server: &Server) -> Vec<(String, String)> {
     let listed = server.get("/members", Some(&token(Role::Reader))).json();

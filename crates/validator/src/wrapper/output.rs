@@ -139,7 +139,8 @@ impl RotatingFile {
         let size = self.file.metadata()?.len();
         fs::rename(self.path(), aside)?;
         self.file = append_to(&self.path())?;
-        let set_aside = std::mem::replace(&mut self.begins, self.begins + size);
+        let set_aside = self.begins;
+        self.begins += size;
         self.size = 0;
         for begins in earlier(&self.folder, self.stream)? {
             if begins != set_aside {
