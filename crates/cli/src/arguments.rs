@@ -46,6 +46,8 @@ pub enum Command {
     Job(JobArguments),
     /// Tell a job's recoveries as a story
     Explain(JobArguments),
+    /// Print what a container of a job has written
+    Logs(LogsArguments),
     /// Stop a job
     Stop(JobArguments),
     /// List the members
@@ -142,6 +144,30 @@ pub struct JobArguments {
     /// Print the coordinator's answer as JSON on one line
     #[arg(long)]
     pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct LogsArguments {
+    /// The job's id, as `steadfast jobs` shows it
+    #[arg(value_name = "ID")]
+    pub job: JobId,
+    /// The task group: its number, its task, or TASK/INDEX; not needed where the job has only one
+    pub task_group: Option<String>,
+    /// The attempt, from 1 [default: the newest]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub attempt: Option<u32>,
+    /// What it has written to standard error
+    #[arg(long, conflicts_with = "wrapper")]
+    pub stderr: bool,
+    /// What the wrapper around it has to say: its lease, its verdicts, its end
+    #[arg(long)]
+    pub wrapper: bool,
+    /// Only the last lines
+    #[arg(long, value_name = "LINES")]
+    pub tail: Option<u64>,
+    /// Go on until the container has ended
+    #[arg(long, short)]
+    pub follow: bool,
 }
 
 #[derive(Debug, Args)]
@@ -323,6 +349,10 @@ mod tests {
             ("steadfast drain", "MEMBER"),
             ("steadfast drain 23cc --valid-seconds 3601", "1..=3600"),
             ("steadfast drain 23cc --request-id a/b", "a request id"),
+            ("steadfast logs x", "x"),
+            ("steadfast logs 7 1 --attempt 0", "0"),
+            ("steadfast logs 7 1 --tail -1", "-1"),
+            ("steadfast logs 7 1 --stderr --wrapper", "cannot be used with"),
             ("steadfast token on-call", "--role"),
             ("steadfast token on-call --role admin", "operator, reader, member"),
             ("steadfast exec", "CMD"),

@@ -12,6 +12,19 @@ pub fn line(text: &str) {
     ignore_absent_reader(writeln!(io::stdout(), "{text}"));
 }
 
+/// A piece of a result that is bytes; whether somebody still reads.
+///
+/// # Errors
+/// They could not be written, and not for want of a reader.
+pub fn bytes(bytes: &[u8]) -> io::Result<bool> {
+    let mut stdout = io::stdout().lock();
+    match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
 /// A line beside the result.
 pub fn notice(text: &str) {
     ignore_absent_reader(writeln!(io::stderr(), "{text}"));

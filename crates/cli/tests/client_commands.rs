@@ -397,3 +397,31 @@ fn nobody() -> String {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     format!("http://{}", listener.local_addr().unwrap())
 }
+
+#[test]
+fn logs_prints_what_was_written_and_nothing_else() {
+    const WRITTEN: &str = "no end of a line \0 {not json";
+    let coordinator = FakeCoordinator::start(|what, _| match what {
+        "GET /job-info/7/logs/1?stream=stdout" => Some((200, WRITTEN.into())),
+        "GET /job-info/7/logs/1?attempt=2&stream=stderr&tail=3" => Some((200, "wrong".into())),
+        "GET /job-info/7/logs/1?stream=wrapper&follow=true" => Some((200, "lease".into())),
+        "GET /job-info/7/logs/4?stream=stdout" => {
+            let message = "attempt 1 of task group 4 ran on member M (host a, LOST), and …";
+            Some((409, format!(r#"{{"status":"fail","message":"{message}","details":[]}}"#)))
+        }
+        _ => None,
+    });
+    let logs = |more: &[&str]| {
+        run(&[&["logs", "7"], more, &["--coordinators", &coordinator.url]].concat())
+    };
+    let ran = logs(&["1"]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), WRITTEN), "{}", ran.stderr);
+    assert_eq!(ran.stderr, "");
+    assert_eq!(logs(&["1", "--attempt", "2", "--stderr", "--tail", "3"]).stdout, "wrong");
+    let followed = logs(&["1", "--wrapper", "-f"]);
+    assert_eq!(followed.stdout, "lease");
+    assert!(followed.stderr.contains("task group 1 has ended"), "{}", followed.stderr);
+    let lost = logs(&["4"]);
+    assert_eq!((lost.code, lost.stdout.as_str()), (Some(2), ""));
+    assert!(lost.stderr.contains("member M (host a, LOST)"), "{}", lost.stderr);
+}

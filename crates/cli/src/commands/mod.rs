@@ -8,6 +8,7 @@ mod explain;
 mod job;
 mod jobs;
 mod leave;
+mod logs;
 mod members;
 mod show;
 mod stop;
@@ -37,6 +38,7 @@ pub fn run(arguments: Arguments) -> anyhow::Result<u8> {
         Command::Jobs(arguments) => jobs::run(&arguments, &coordinators),
         Command::Job(arguments) => job::run(&arguments, &coordinators),
         Command::Explain(arguments) => explain::run(&arguments, &coordinators),
+        Command::Logs(arguments) => logs::run(&arguments, &coordinators),
         Command::Stop(arguments) => stop::run(&arguments, &coordinators),
         Command::Members(arguments) => members::run(&arguments, &coordinators),
         Command::Drain(arguments) => leave::drain(&arguments, &coordinators),
