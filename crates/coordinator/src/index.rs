@@ -13,6 +13,7 @@ use parking_lot::{Mutex, RwLock};
 use steadfast_engine::{IndexChange, IndexEntry};
 use steadfast_model::{ExecutionId, FencingToken, InvalidReason, JobId, TaskGroupId, Timestamp};
 
+use crate::pace::{Load, Pace};
 use crate::progress::Progress;
 
 const SHARDS: usize = 64;
@@ -84,7 +85,7 @@ struct Entry {
     task_group: TaskGroupId,
     token: FencingToken,
     lease_ms: u64,
-    schedule_ms: u64,
+    pace: Pace,
     cell: AnswerCell,
     /// Index into [`InvalidReason::ALL`]; meaningful once the cell is invalid.
     reason: AtomicU8,
@@ -111,7 +112,7 @@ impl Entry {
             task_group,
             token,
             lease_ms: lease.lease_ms,
-            schedule_ms: lease.schedule_ms,
+            pace: Pace::of(lease),
             cell: AnswerCell::new(assumed_answer),
             reason: AtomicU8::new(0),
             hold_ms: AtomicU64::new(0),
@@ -134,20 +135,21 @@ impl Entry {
         InvalidReason::ALL.get(at).copied().unwrap_or(InvalidReason::UnknownId)
     }
 
-    fn ask(&self, now: Timestamp) -> Answer {
+    fn ask(&self, hash: u64, load: &Load, now: Timestamp) -> Answer {
+        let schedule_ms = self.pace.schedule_ms();
         match self.cell.state() {
             State::Invalid => Answer::Invalid(self.reason()),
-            State::Frozen => Answer::Unknown { ask_again_ms: self.schedule_ms.min(200) },
+            State::Frozen => Answer::Unknown { ask_again_ms: schedule_ms.min(200) },
             State::Live { last } => match self.hold_ms.load(Ordering::Acquire) {
                 0 if self.cell.record(now) => {
-                    self.valid(self.lease_ms, next_poll_ms(self.schedule_ms, now))
+                    self.valid(self.lease_ms, self.pace.next_poll_ms(load, hash, now))
                 }
-                0 => Answer::Unknown { ask_again_ms: self.schedule_ms.min(200) },
+                0 => Answer::Unknown { ask_again_ms: schedule_ms.min(200) },
                 ask_again_ms => match last {
                     None => Answer::Unknown { ask_again_ms },
                     Some(last) => match (last + self.lease_ms).millis_since(now) {
                         0 => Answer::Unknown { ask_again_ms },
-                        left_ms => self.valid(left_ms, ask_again_ms.min(self.schedule_ms)),
+                        left_ms => self.valid(left_ms, ask_again_ms.min(schedule_ms)),
                     },
                 },
             },
@@ -178,6 +180,13 @@ impl Entry {
         self.haunted_ms.fetch_max(word, Ordering::AcqRel) == 0
     }
 
+    /// It is about to be invalid. Called with the shard locked, so that nobody is counted out twice.
+    fn asks_no_more(&self, load: &Load) {
+        if !matches!(self.cell.state(), State::Invalid) {
+            load.left(self.pace);
+        }
+    }
+
     fn standing(&self) -> Standing {
         match self.cell.state() {
             State::Live { last } => Standing {
@@ -203,11 +212,9 @@ impl Entry {
     }
 }
 
-/// A tenth of the interval, spread by the instant of the question, so that ten thousand containers that
-/// began together do not go on together.
-fn next_poll_ms(schedule_ms: u64, now: Timestamp) -> u64 {
-    let spread_ms = schedule_ms / 10;
-    schedule_ms - now.as_millis().wrapping_mul(0x9E37_79B9_7F4A_7C15) % (spread_ms + 1)
+fn hash(execution: ExecutionId) -> u64 {
+    use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
+    BuildHasherDefault::<DefaultHasher>::default().hash_one(execution)
 }
 
 /// What a container is to be told.
@@ -256,11 +263,12 @@ struct Shard {
 }
 
 impl Shard {
-    fn depart(&mut self, execution: ExecutionId) {
+    fn depart(&mut self, execution: ExecutionId, load: &Load) {
         let Some(entry) = self.entries.get(&execution) else { return };
         if let State::Live { .. } = entry.cell.state() {
             entry.set_reason(InvalidReason::UnknownId);
         }
+        entry.asks_no_more(load);
         entry.cell.invalidate();
         self.departed.push_back(execution);
         if self.departed.len() > DEPARTED_PER_SHARD
@@ -276,13 +284,15 @@ pub(crate) struct ValidityIndex {
     shards: Vec<RwLock<Shard>>,
     /// Whether this leader may answer at all. Checked before each look-up.
     open: AtomicBool,
+    /// What containers are told to come back later for.
+    pub load: Load,
 }
 
 impl ValidityIndex {
     /// An index that answers nobody until it is opened.
     pub fn new() -> Self {
         let shards = (0..SHARDS).map(|_| RwLock::default()).collect();
-        Self { shards, open: AtomicBool::new(false) }
+        Self { shards, open: AtomicBool::new(false), load: Load::default() }
     }
 
     /// The term is reconciled: verdicts may be given.
@@ -300,14 +310,12 @@ impl ValidityIndex {
         self.open.load(Ordering::Acquire)
     }
 
-    fn shard(&self, execution: ExecutionId) -> &RwLock<Shard> {
-        use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
-        let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one(execution);
+    fn shard(&self, hash: u64) -> &RwLock<Shard> {
         &self.shards[(hash % SHARDS as u64) as usize]
     }
 
     fn with<T>(&self, execution: ExecutionId, read: impl FnOnce(&Entry) -> T) -> Option<T> {
-        self.shard(execution).read().entries.get(&execution).map(read)
+        self.shard(hash(execution)).read().entries.get(&execution).map(read)
     }
 
     /// Answers a container's question.
@@ -315,7 +323,11 @@ impl ValidityIndex {
         if !self.is_open() {
             return Answer::Unknown { ask_again_ms: 200 };
         }
-        self.with(execution, |entry| entry.ask(now))
+        let hash = hash(execution);
+        let shard = self.shard(hash).read();
+        let entry = shard.entries.get(&execution);
+        entry
+            .map(|entry| entry.ask(hash, &self.load, now))
             .unwrap_or(Answer::Invalid(InvalidReason::UnknownId))
     }
 
@@ -363,7 +375,7 @@ impl ValidityIndex {
     /// Takes in how many steps a container's program has done.
     pub fn hear_progress(&self, execution: ExecutionId, steps: u64, now: Timestamp) {
         let _ = self.with(execution, |entry| {
-            entry.progress.lock().hear(steps, now, entry.schedule_ms);
+            entry.progress.lock().hear(steps, now, entry.pace.interval_ms(&self.load));
         });
     }
 
@@ -406,17 +418,27 @@ impl ValidityIndex {
     pub fn apply(&self, change: &IndexChange) -> Option<LastAnswer> {
         match *change {
             IndexChange::Live(id, ref entry) => {
-                self.shard(id).write().entries.insert(id, Entry::new(entry));
+                let entry = Entry::new(entry);
+                self.load.joined(entry.pace);
+                let before = self.shard(hash(id)).write().entries.insert(id, entry);
+                if let Some(before) = before {
+                    before.asks_no_more(&self.load);
+                }
                 None
             }
             IndexChange::Invalid(id, reason, ref entry) => {
-                let mut shard = self.shard(id).write();
-                let entry = shard.entries.entry(id).or_insert_with(|| Entry::new(entry));
+                let mut shard = self.shard(hash(id)).write();
+                let entry = shard.entries.entry(id).or_insert_with(|| {
+                    let entry = Entry::new(entry);
+                    self.load.joined(entry.pace);
+                    entry
+                });
                 entry.set_reason(reason);
+                entry.asks_no_more(&self.load);
                 Some((id, entry.cell.invalidate()))
             }
             IndexChange::Remove(id) => {
-                self.shard(id).write().depart(id);
+                self.shard(hash(id)).write().depart(id, &self.load);
                 None
             }
             IndexChange::Hold(id, ask_again_ms) => {
@@ -603,6 +625,27 @@ mod tests {
         assert_eq!(index.standing(ID).quiet_ms, 1_000);
         index.freeze(ID);
         assert_eq!(index.standing(ID), Standing::default());
+    }
+
+    #[test]
+    fn only_those_who_may_ask_count_as_load() {
+        let index = ValidityIndex::new();
+        let ids = || (1..=20_000).map(|seq| ExecutionId::of_term(TermNonce::new(1), seq));
+        ids().for_each(|id| { let _ = index.apply(&IndexChange::Live(id, entry(None))); });
+        assert_eq!(index.load.stretch_permille(), 2_000, "20,000 questions a second");
+        index.apply(&IndexChange::Live(ID, entry(None)));
+        assert_eq!(index.load.stretch_permille(), 2_000, "nobody counts twice");
+        for id in ids().take(5_000) {
+            index.freeze(id);
+            index.apply(&IndexChange::Invalid(id, InvalidReason::Superseded, entry(None)));
+        }
+        assert_eq!(index.load.stretch_permille(), 1_500);
+        ids().for_each(|id| { let _ = index.apply(&IndexChange::Remove(id)); });
+        ids().for_each(|id| { let _ = index.apply(&IndexChange::Live(id, entry(None))); });
+        assert_eq!(index.load.stretch_permille(), 2_000, "as many out as in");
+        let stranger = ExecutionId::of_term(TermNonce::new(2), 1);
+        index.apply(&IndexChange::Invalid(stranger, InvalidReason::Canceled, entry(None)));
+        assert_eq!(index.load.stretch_permille(), 2_000, "who never could ask does not count");
     }
 
     #[test]

@@ -20,6 +20,7 @@ use crate::commit::{self, Refused};
 use crate::index::{LastAnswer, ValidityIndex};
 use crate::launch::Announcement;
 use crate::metrics::Metrics;
+use crate::pace::watch_lateness;
 use crate::secrets::Secrets;
 use crate::shared::{INBOX, Shared, Term};
 use crate::view::{Finished, View};
@@ -86,7 +87,12 @@ pub(crate) async fn run_term(
         urls,
         returned: VecDeque::from([Input::TookOver]),
     };
+    let looks = tokio::spawn({
+        let term = Arc::clone(&serving);
+        async move { watch_lateness(&term.index.load).await }
+    });
     let end = leader.run(inputs, shared, &mut shutdown).await;
+    looks.abort();
     // First no verdict can leave any more, then the lead is given up.
     shared.stop_serving();
     serving.close();

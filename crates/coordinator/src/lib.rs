@@ -20,6 +20,7 @@ mod launch;
 mod leader;
 mod metrics;
 mod outputs;
+mod pace;
 mod progress;
 mod secrets;
 mod shared;

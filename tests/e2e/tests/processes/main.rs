@@ -13,6 +13,7 @@ mod credentials;
 mod dev_command;
 mod drain;
 mod everything_killed;
+mod logs;
 mod member_stopped;
 mod members_killed;
 mod planned_leave;
