@@ -425,3 +425,69 @@ fn logs_prints_what_was_written_and_nothing_else() {
     assert_eq!((lost.code, lost.stdout.as_str()), (Some(2), ""));
     assert!(lost.stderr.contains("member M (host a, LOST)"), "{}", lost.stderr);
 }
+
+/// Another program's page where the coordinator should be (cases, V7): the container is not ended, and
+/// whoever reads its log learns why, once and not once a second.
+#[test]
+fn a_page_that_is_no_verdict_is_survived_and_told_loudly_once() {
+    let nonce_of = |what: &str| {
+        let query = what.split_once('?').map(|(_, query)| query.to_owned());
+        query
+            .into_iter()
+            .flat_map(|query| {
+                query
+                    .split('&')
+                    .filter_map(|pair| pair.strip_prefix("nonce="))
+                    .map(str::to_owned)
+                    .collect::<Vec<_>>()
+            })
+            .next()
+    };
+    let asked = std::sync::atomic::AtomicUsize::new(0);
+    let coordinator = FakeCoordinator::start(move |what, _| {
+        if what == "POST /containerEnded" {
+            return Some((200, "{}".into()));
+        }
+        let nonce = nonce_of(what)?;
+        // A yes to begin with, then twelve times a page, then a yes again.
+        match asked.fetch_add(1, std::sync::atomic::Ordering::Relaxed) {
+            1..=6 => Some((404, "<h1>not here</h1>".into())),
+            7..=12 => Some((200, "<h1>welcome</h1>".into())),
+            _ => Some((
+                200,
+                format!(
+                    r#"{{"isValid":true,"leaseMs":60000,"nextPollMs":10,"fencingToken":1,"coordinatorEpoch":1,"nonce":{nonce}}}"#
+                ),
+            )),
+        }
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let go_on = folder.path().join("go");
+    let script = "while ! [ -e go ]; do sleep 0.02; done; exit 7";
+    let mut wrapper = steadfast(&["exec", "--", "sh", "-c", script])
+        .current_dir(folder.path())
+        .env("EXECUTION_RESOURCE_ID", "container_00000000000000ab_7")
+        .env("STEADFAST_CONTAINER_SECRET", "secret")
+        .env("STEADFAST_COORDINATORS", &coordinator.url)
+        .env("STEADFAST_LEASE_MS", "60000")
+        .env("STEADFAST_GRACE_MS", "1000")
+        .env("STEADFAST_SCHEDULE_MS", "10")
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut log = Vec::new();
+    for line in BufReader::new(wrapper.stderr.take().unwrap()).lines().map_while(Result::ok) {
+        if line.contains("a verdict again") {
+            fs::write(&go_on, "").unwrap();
+        }
+        log.push(line);
+    }
+    assert_eq!(wrapper.wait().unwrap().code(), Some(7), "it lived on: {log:#?}");
+    let told = |level: &str, what: &str| {
+        log.iter().filter(|line| line.contains(level) && line.contains(what)).count()
+    };
+    assert_eq!(told("ERROR", "status 404"), 1, "{log:#?}");
+    assert_eq!(told("ERROR", "status 200"), 1, "{log:#?}");
+    assert_eq!(told("ERROR", &coordinator.url), 2, "{log:#?}");
+    assert_eq!(told("INFO", "a verdict again, after 12 answers"), 1, "{log:#?}");
+}

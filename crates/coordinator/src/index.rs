@@ -631,7 +631,9 @@ mod tests {
     fn only_those_who_may_ask_count_as_load() {
         let index = ValidityIndex::new();
         let ids = || (1..=20_000).map(|seq| ExecutionId::of_term(TermNonce::new(1), seq));
-        ids().for_each(|id| { let _ = index.apply(&IndexChange::Live(id, entry(None))); });
+        ids().for_each(|id| {
+            let _ = index.apply(&IndexChange::Live(id, entry(None)));
+        });
         assert_eq!(index.load.stretch_permille(), 2_000, "20,000 questions a second");
         index.apply(&IndexChange::Live(ID, entry(None)));
         assert_eq!(index.load.stretch_permille(), 2_000, "nobody counts twice");
@@ -640,8 +642,12 @@ mod tests {
             index.apply(&IndexChange::Invalid(id, InvalidReason::Superseded, entry(None)));
         }
         assert_eq!(index.load.stretch_permille(), 1_500);
-        ids().for_each(|id| { let _ = index.apply(&IndexChange::Remove(id)); });
-        ids().for_each(|id| { let _ = index.apply(&IndexChange::Live(id, entry(None))); });
+        ids().for_each(|id| {
+            let _ = index.apply(&IndexChange::Remove(id));
+        });
+        ids().for_each(|id| {
+            let _ = index.apply(&IndexChange::Live(id, entry(None)));
+        });
         assert_eq!(index.load.stretch_permille(), 2_000, "as many out as in");
         let stranger = ExecutionId::of_term(TermNonce::new(2), 1);
         index.apply(&IndexChange::Invalid(stranger, InvalidReason::Canceled, entry(None)));

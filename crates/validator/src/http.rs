@@ -74,7 +74,7 @@ impl Http {
         Ok(match status {
             200 => match serde_json::from_slice::<ValidityAnswer>(&body) {
                 Ok(answer) => Reply::Answer(answer),
-                Err(error) => Reply::Useless(format!("status 200, but no verdict: {error}")),
+                Err(error) => Reply::Page { status, why: format!(", {error}") },
             },
             503 => {
                 let elsewhere = serde_json::from_slice(&body);
@@ -82,7 +82,7 @@ impl Http {
                     elsewhere.unwrap_or(Elsewhere { coordinators: Vec::new() });
                 Reply::Unavailable { coordinators }
             }
-            other => Reply::Useless(format!("status {other}")),
+            status => Reply::Page { status, why: String::new() },
         })
     }
 

@@ -72,6 +72,7 @@
 //! the wrapper does not send the SIGTERM that would cut `shutdown` short.
 
 mod clock;
+mod complaint;
 mod deadline;
 mod http;
 mod lease;

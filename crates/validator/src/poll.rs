@@ -65,7 +65,14 @@ pub(crate) enum Reply {
         /// Base URLs, possibly none.
         coordinators: Vec<String>,
     },
-    /// Anything else: a network error, a time-out, another status, a body that does not parse.
+    /// Somebody answers, and with no verdict: another status, a body that does not parse.
+    Page {
+        /// The status.
+        status: u16,
+        /// What is wrong with the body, to be read behind the status; empty where it was not looked at.
+        why: String,
+    },
+    /// Nobody answers: a network error, a time-out.
     Useless(String),
 }
 
@@ -217,7 +224,7 @@ impl Poll {
                 self.learn(coordinators);
                 return Verdict::Unknown;
             }
-            Reply::Useless(_) => return Verdict::Unknown,
+            Reply::Page { .. } | Reply::Useless(_) => return Verdict::Unknown,
         };
         let verdict = answer.verdict(nonce);
         let epoch = match verdict {

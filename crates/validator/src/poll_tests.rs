@@ -52,8 +52,9 @@ fn a_yes_counts_from_its_sending_and_says_when_to_ask_again() {
 
 #[test]
 fn nothing_but_a_verdict_is_a_verdict() {
-    let replies: [fn(u64) -> Reply; 6] = [
+    let replies: [fn(u64) -> Reply; 7] = [
         useless,
+        |_| Reply::Page { status: 404, why: String::new() },
         |_| Reply::Unavailable { coordinators: Vec::new() },
         |nonce| Reply::Answer(yes(nonce ^ 1, 3)),
         |nonce| Reply::Answer(no(nonce ^ 1, 3)),

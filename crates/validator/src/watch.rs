@@ -17,6 +17,7 @@ use std::time::Duration;
 use steadfast_model::{FencingToken, InvalidReason, LeaseTerms};
 
 use crate::clock::{self, Alarm, BootTime};
+use crate::complaint::Complaints;
 use crate::deadline::Deadline;
 use crate::http::Http;
 use crate::lease::Lease;
@@ -281,6 +282,7 @@ struct Asking {
     terms: LeaseTerms,
     poll: Poll,
     http: Http,
+    complaints: Complaints,
     shared: Shared,
 }
 
@@ -291,6 +293,7 @@ impl Asking {
             terms: settings.lease,
             poll: Poll::new(clock::now(), coordinators, settings.lease, poll::seed()),
             http: Http::new(settings),
+            complaints: Complaints::default(),
             shared,
         }
     }
@@ -342,8 +345,8 @@ impl Asking {
         let Some(question) = self.poll.due(now) else { return Heard::Nothing };
         let reply = self.http.ask(&question);
         let heard = self.poll.heard(clock::now(), &reply, give_up_at);
-        if heard == Heard::Nothing {
-            tracing::warn!(?reply, "a coordinator gave no verdict; the lease runs on");
+        if let Some(line) = self.complaints.heard(now, &question.coordinator, &reply, heard) {
+            line.log();
         }
         heard
     }

@@ -33,6 +33,7 @@ use self::program::{Program, Streams};
 use self::progress::Progress;
 use crate::Settings;
 use crate::clock::{self, Alarm, BootTime};
+use crate::complaint::Complaints;
 use crate::deadline::Deadline;
 use crate::http::Http;
 use crate::poll::{self, Heard, Poll, Question, Reply, Started};
@@ -74,7 +75,12 @@ enum Event {
     /// The agent's end of the socket closed.
     AgentGone,
     /// The question in flight was answered, or not.
-    Reply(Reply),
+    Reply {
+        /// Who was asked.
+        coordinator: String,
+        /// What came back.
+        reply: Reply,
+    },
 }
 
 /// Runs a program under a lease until nothing of it is left, and says how it ended; the caller exits
@@ -140,8 +146,7 @@ struct Wrapper {
     alarm: Alarm,
     deadline: Deadline,
     main_seen: LastSeen,
-    /// What was last complained about, so that the same complaint is not logged each second.
-    complaint: Option<String>,
+    complaints: Complaints,
 }
 
 impl Wrapper {
@@ -176,7 +181,7 @@ impl Wrapper {
             pumps: None,
             progress,
             agent: None,
-            complaint: None,
+            complaints: Complaints::default(),
             options,
             settings,
             program,
@@ -261,13 +266,15 @@ impl Wrapper {
                 self.act(action);
                 self.poll.agent_died(now);
             }
-            Event::Reply(reply) => self.hear(now, &reply),
+            Event::Reply { coordinator, reply } => self.hear(now, &coordinator, &reply),
         }
     }
 
-    fn hear(&mut self, now: BootTime, reply: &Reply) {
+    fn hear(&mut self, now: BootTime, coordinator: &str, reply: &Reply) {
         let heard = self.poll.heard(now, reply, self.ladder.give_up_at());
-        self.complain(reply, heard);
+        if let Some(line) = self.complaints.heard(now, coordinator, reply, heard) {
+            line.log();
+        }
         match heard {
             Heard::Yes { sent_at, lease_ms, token: _ } => {
                 let before = self.ladder.lease_until();
@@ -286,22 +293,6 @@ impl Wrapper {
             }
             Heard::Nothing => {}
         }
-    }
-
-    /// An unknown is survived in silence only as long as somebody can read why (cases, V7).
-    fn complain(&mut self, reply: &Reply, heard: Heard) {
-        let complaint = match (heard, reply) {
-            (Heard::Yes { .. } | Heard::No(_), _) => None,
-            (Heard::Nothing, Reply::Useless(why)) => Some(why.clone()),
-            (Heard::Nothing, Reply::Unavailable { .. }) => Some("it cannot know now".into()),
-            (Heard::Nothing, Reply::Answer(_)) => {
-                Some("an answer without secret, nonce, lease or a current epoch".into())
-            }
-        };
-        if let Some(why) = complaint.as_ref().filter(|_| complaint != self.complaint) {
-            tracing::error!(%why, "a coordinator gave no verdict; the lease runs on");
-        }
-        self.complaint = complaint;
     }
 
     fn act(&mut self, action: Option<Action>) {
@@ -416,7 +407,9 @@ fn ask_on_a_thread(http: Http, events: Sender<Event>) -> io::Result<Sender<Quest
     let (questions, asked) = mpsc::channel::<Question>();
     let ask = move || {
         for question in asked {
-            if events.send(Event::Reply(http.ask(&question))).is_err() {
+            let reply = http.ask(&question);
+            let coordinator = question.coordinator;
+            if events.send(Event::Reply { coordinator, reply }).is_err() {
                 return;
             }
         }
