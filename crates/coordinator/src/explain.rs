@@ -7,6 +7,7 @@ use steadfast_model::{LeaveClassification, LossCause, Timestamp};
 
 use crate::convert::episode_id;
 use crate::stalled::{Stalled, Standings, stalled};
+use crate::stalls::{PastStall, StallEnd};
 
 /// Tells the story of a job, oldest sentence first.
 pub(crate) fn explain(job: &JobRecord, ledger: Option<&JobLedger>) -> Explanation {
@@ -46,6 +47,23 @@ pub(crate) fn tell_stalled(
         );
         told.sentences.push(Sentence { time: now.into(), text, episode_id: None });
     }
+}
+
+/// Adds the stalls that are over.
+pub(crate) fn tell_past_stalls(told: &mut Explanation, past: &[PastStall]) {
+    for PastStall { stall, ended, end } in past {
+        let what = match end {
+            StallEnd::GotOn => "gets on again",
+            StallEnd::Over => "is over",
+        };
+        let seconds = ended.millis_since(stall.began) as f64 / 1_000.0;
+        let text = format!(
+            "the container of task group {} of pipeline {} {what} after it was STALLED for {seconds:.1} s",
+            stall.task_group, stall.pipeline
+        );
+        told.sentences.push(Sentence { time: (*ended).into(), text, episode_id: None });
+    }
+    told.sentences.sort_by_key(|sentence| sentence.time);
 }
 
 struct Story<'a> {

@@ -21,8 +21,10 @@ use crate::index::{LastAnswer, ValidityIndex};
 use crate::launch::Announcement;
 use crate::metrics::Metrics;
 use crate::pace::watch_lateness;
+use crate::restores::{self, Restored};
 use crate::secrets::Secrets;
 use crate::shared::{INBOX, Shared, Term};
+use crate::stalls;
 use crate::view::{Finished, View};
 
 /// Inputs that are decided on and committed together at most.
@@ -87,12 +89,16 @@ pub(crate) async fn run_term(
         urls,
         returned: VecDeque::from([Input::TookOver]),
     };
-    let looks = tokio::spawn({
+    // On a task of its own, since how late a task is woken is what it looks for.
+    let lateness = tokio::spawn({
         let term = Arc::clone(&serving);
         async move { watch_lateness(&term.index.load).await }
     });
-    let end = leader.run(inputs, shared, &mut shutdown).await;
-    looks.abort();
+    let end = tokio::select! {
+        end = leader.run(inputs, shared, &mut shutdown) => end,
+        never = stalls::watch(&serving, &shared.metrics) => match never {},
+    };
+    lateness.abort();
     // First no verdict can leave any more, then the lead is given up.
     shared.stop_serving();
     serving.close();
@@ -243,7 +249,9 @@ impl Leader {
         if !answers.is_empty() {
             self.returned.push_back(Input::LastAnswers(answers));
         }
-        self.publish(&steps, &refused);
+        for Restored { kind, took_ms } in self.publish(&steps, &refused) {
+            metrics.restored(kind, took_ms);
+        }
         self.perform(steps);
         Ok(())
     }
@@ -269,11 +277,13 @@ impl Leader {
     }
 
     /// Readers see what is durable. It is published before the answers go out, so that whoever was
-    /// answered finds what it asked for.
-    fn publish(&self, steps: &[Step], refused: &Refused) {
+    /// answered finds what it asked for. Returns the restores that became complete.
+    fn publish(&self, steps: &[Step], refused: &Refused) -> Vec<Restored> {
+        let mut restored = Vec::new();
         log_suspicion(self.view.borrow().self_suspicion, self.engine.self_suspicion());
         self.view.send_modify(|view| {
             for step in steps {
+                restored.extend(restores::completed(view, step));
                 view.apply(step, refused);
             }
             view.watermarks = self.engine.watermarks();
@@ -281,6 +291,7 @@ impl Leader {
             view.self_suspicion = self.engine.self_suspicion();
             view.members = Arc::new(self.engine.member_views().collect());
         });
+        restored
     }
 }
 

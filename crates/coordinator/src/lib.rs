@@ -22,9 +22,11 @@ mod metrics;
 mod outputs;
 mod pace;
 mod progress;
+mod restores;
 mod secrets;
 mod shared;
 mod stalled;
+mod stalls;
 mod view;
 
 use std::net::SocketAddr;

@@ -11,6 +11,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
+use steadfast_engine::records::FailureKind;
 use steadfast_model::{EvaluationStatus, InvalidReason, JobStatus, LossCause, MemberStatus};
 
 use crate::shared::Term;
@@ -75,7 +76,9 @@ pub(crate) struct Metrics {
     fenced_writes: Counter,
     members_lost: Family<Label, Counter>,
     terms: Counter,
+    stalls: Counter,
     zombie_lifetime: Histogram,
+    restores: Durations,
     step: Histogram,
     commit: Histogram,
 }
@@ -97,7 +100,9 @@ impl Metrics {
             fenced_writes: Counter::default(),
             members_lost: Family::default(),
             terms: Counter::default(),
+            stalls: Counter::default(),
             zombie_lifetime: Histogram::new(exponential_buckets(0.1, 2.0, 12)),
+            restores: restore_durations(),
             step: Histogram::new(exponential_buckets(0.000_01, 4.0, 10)),
             commit: Histogram::new(exponential_buckets(0.000_1, 2.0, 16)),
         }
@@ -146,6 +151,18 @@ impl Metrics {
         self.zombie_lifetime.observe(lifetime_ms as f64 / 1_000.0);
     }
 
+    /// A container became `STALLED`.
+    pub fn stalled(&self) {
+        self.stalls.inc();
+    }
+
+    /// A pipeline runs again, so long after the failure that this restore began with.
+    pub fn restored(&self, kind: FailureKind, took_ms: u64) {
+        // Restores are far shorter than 2^52 ms, so nothing is lost.
+        #[allow(clippy::cast_precision_loss)]
+        self.restores.get_or_create(&label("cause", cause(kind))).observe(took_ms as f64 / 1_000.0);
+    }
+
     /// A batch was decided on in this time.
     pub fn decided(&self, took: std::time::Duration) {
         self.step.observe(took.as_secs_f64());
@@ -170,6 +187,12 @@ impl Metrics {
             register_view(&mut registry, &view);
             registry.register("epoch", "The term", ConstGauge::new(whole(term.epoch.get())));
             let stalled = stalled_containers(&view, term);
+            let stretch = term.index.load.stretch_permille();
+            // A few thousand.
+            #[allow(clippy::cast_precision_loss)]
+            let stretch = ConstGauge::new(stretch as f64 / 1_000.0);
+            let help = "How many times as long as their jobs say containers wait between questions, before the bound of their leases";
+            registry.register("poll_interval_stretch", help, stretch);
             let help = "Containers whose program has told of no step for task.progress.timeout.ms";
             registry.register("stalled_containers", help, ConstGauge::new(whole(stalled)));
         }
@@ -188,7 +211,9 @@ impl Metrics {
             fenced_writes,
             members_lost,
             terms,
+            stalls,
             zombie_lifetime,
+            restores,
             step,
             commit,
         } = self;
@@ -207,10 +232,38 @@ impl Metrics {
         let help = "From a container's revocation to its last call, once it is gone";
         let (seconds, zombies) = (Unit::Seconds, zombie_lifetime.clone());
         registry.register_with_unit("zombie_lifetime", help, seconds, zombies);
+        registry.register("stalls", "Times that a container became STALLED", stalls.clone());
+        let help = "From a pipeline's failure to all of it running again, by who was to blame";
+        registry.register_with_unit("restore_duration", help, Unit::Seconds, restores.clone());
         let help = "Time to decide on a batch of inputs";
         registry.register_with_unit("step_latency", help, Unit::Seconds, step.clone());
         let help = "Time to make a batch durable";
         registry.register_with_unit("commit_latency", help, Unit::Seconds, commit.clone());
+    }
+}
+
+/// From a failure to its repair, by kind.
+type Durations = Family<Label, Histogram, fn() -> Histogram>;
+
+fn restore_durations() -> Durations {
+    // Up to half an hour: a pipeline may wait for a slot.
+    let durations =
+        Durations::new_with_constructor(|| Histogram::new(exponential_buckets(0.05, 2.0, 16)));
+    for kind in
+        [FailureKind::MemberLoss, FailureKind::Program, FailureKind::Ladder, FailureKind::Planned]
+    {
+        let _ = durations.get_or_create_owned(&label("cause", cause(kind)));
+    }
+    durations
+}
+
+/// As `counts` of a job names it.
+const fn cause(kind: FailureKind) -> &'static str {
+    match kind {
+        FailureKind::MemberLoss => "memberLoss",
+        FailureKind::Program => "program",
+        FailureKind::Ladder => "ladder",
+        FailureKind::Planned => "planned",
     }
 }
 
@@ -321,6 +374,8 @@ mod tests {
         metrics.fenced_write();
         metrics.member_lost(LossCause::Silence);
         metrics.zombie_gone(2_500);
+        metrics.stalled();
+        metrics.restored(FailureKind::MemberLoss, 1_250);
         let text = metrics.encode(None).unwrap();
         for line in [
             r#"steadfast_container_calls_total{endpoint="validity",verdict="valid"} 1"#,
@@ -333,6 +388,10 @@ mod tests {
             r#"steadfast_members_lost_total{cause="SILENCE"} 1"#,
             "steadfast_zombie_lifetime_seconds_sum 2.5",
             "steadfast_zombie_lifetime_seconds_count 1",
+            "steadfast_stalls_total 1",
+            r#"steadfast_restore_duration_seconds_sum{cause="memberLoss"} 1.25"#,
+            r#"steadfast_restore_duration_seconds_count{cause="memberLoss"} 1"#,
+            r#"steadfast_restore_duration_seconds_count{cause="planned"} 0"#,
             "steadfast_leading 0",
             "# EOF",
         ] {

@@ -159,6 +159,25 @@ mod tests {
         assert_eq!(pace.interval_ms(&load), 3_200);
     }
 
+    #[tokio::test]
+    async fn a_process_that_is_held_up_is_late() {
+        let load = std::sync::Arc::new(Load::default());
+        let looks = tokio::spawn({
+            let load = std::sync::Arc::clone(&load);
+            async move { watch_lateness(&load).await }
+        });
+        // It begins to wait, and then the only thread is busy with something else.
+        tokio::task::yield_now().await;
+        let began = std::time::Instant::now();
+        while began.elapsed() < 3 * LOOK_EVERY {
+            std::hint::spin_loop();
+        }
+        while load.stretch_permille() == 1_000 {
+            tokio::task::yield_now().await;
+        }
+        looks.abort();
+    }
+
     /// Over every lease that a job may have, any load, and a crowd of containers: three questions, each
     /// with its answer lost or late by what is left, fit before the container stops itself; so it ends
     /// before the coordinator would replace it, whatever the load was.

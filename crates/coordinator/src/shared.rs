@@ -18,6 +18,7 @@ use crate::index::ValidityIndex;
 use crate::metrics::Metrics;
 use crate::outputs::{NoAnswer, Questions, Told};
 use crate::secrets::Secrets;
+use crate::stalls::Stalls;
 use crate::view::View;
 
 /// Inputs that may wait for the loop. Beyond it askers wait, which is what bounds memory.
@@ -36,6 +37,7 @@ pub(crate) struct Term {
     inbox: mpsc::Sender<Input>,
     tickets: Mutex<BTreeMap<Ticket, oneshot::Sender<Reply>>>,
     agents: Mutex<BTreeMap<Connection, Agent>>,
+    pub stalls: Stalls,
     /// What agents are asked past the loop.
     pub outputs: Questions,
     numbers: AtomicU64,
@@ -70,6 +72,7 @@ impl Term {
             inbox,
             tickets: Mutex::default(),
             agents: Mutex::default(),
+            stalls: Stalls::default(),
             outputs: Questions::default(),
             numbers: AtomicU64::new(1),
         }

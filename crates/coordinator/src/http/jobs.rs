@@ -247,15 +247,21 @@ pub(crate) async fn explain(
     Path(job): Path<String>,
 ) -> Result<Response, Failure> {
     let term = shared.term().ok_or_else(not_leading)?;
-    let (_, found) = find(&shared, &term, &job).await?;
+    let (id, found) = find(&shared, &term, &job).await?;
+    let past = term.stalls.past(id);
     let explanation = match &found {
         Found::Running(job) => {
             let standings = |execution| term.index.standing(execution);
             let mut told = story::explain(&job.record, job.ledger.as_deref());
+            story::tell_past_stalls(&mut told, &past);
             story::tell_stalled(&mut told, &job.record, term.clock.now(), &standings);
             told
         }
-        Found::Finished(history) => story::explain(&history.job, history.ledger.as_ref()),
+        Found::Finished(history) => {
+            let mut told = story::explain(&history.job, history.ledger.as_ref());
+            story::tell_past_stalls(&mut told, &past);
+            told
+        }
     };
     Ok(json(StatusCode::OK, &explanation))
 }

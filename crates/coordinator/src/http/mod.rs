@@ -20,6 +20,8 @@ mod validity;
 #[cfg(test)]
 mod ids_tests;
 #[cfg(test)]
+mod pace_tests;
+#[cfg(test)]
 mod questions_tests;
 #[cfg(test)]
 mod samza_client;

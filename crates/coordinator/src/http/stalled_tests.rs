@@ -59,6 +59,10 @@ fn a_program_that_does_not_get_on_is_shown_until_it_does_and_nothing_is_ended() 
         poll(&stage, execution, 5);
     }
     assert_eq!(stage.metric("steadfast_stalled_containers"), 1.0);
+    let look = |stage: &Stage| crate::stalls::look(&stage.term, &stage.shared.metrics);
+    look(&stage);
+    look(&stage);
+    assert_eq!(stage.metric("steadfast_stalls_total"), 1.0, "it began once");
     let story = stage.get("/job-info/1/explain", None).body;
     assert!(story.contains("task group 1 of pipeline 1 is STALLED"), "{story}");
     assert!(stage.inputs.try_recv().is_err(), "nobody is told, so nothing follows");
@@ -68,7 +72,13 @@ fn a_program_that_does_not_get_on_is_shown_until_it_does_and_nothing_is_ended() 
     poll(&stage, execution, 6);
     assert!(!is_stalled(&stage));
     assert_eq!(stage.metric("steadfast_stalled_containers"), 0.0);
-    assert!(!stage.get("/job-info/1/explain", None).body.contains("STALLED"));
+    assert!(!stage.get("/job-info/1/explain", None).body.contains("is STALLED"));
+    look(&stage);
+    let story = stage.get("/job-info/1/explain", None).body;
+    assert!(
+        story.contains("task group 1 of pipeline 1 gets on again after it was STALLED"),
+        "{story}"
+    );
 }
 
 #[test]
