@@ -67,7 +67,11 @@ fn output_is_read_to_the_byte_whoever_is_killed_meanwhile() {
     cluster.process(program).signal(Signal::KILL);
     let followed = following.finish(PATIENCE);
     assert_eq!(followed.code, Some(0), "{}", followed.stderr);
-    assert!(followed.stdout == String::from_utf8_lossy(&all), "each byte once: {}", followed.stderr);
+    assert!(
+        followed.stdout == String::from_utf8_lossy(&all),
+        "each byte once: {}",
+        followed.stderr
+    );
     assert!(followed.stderr.contains("attempt 1 of task group 1 has ended"), "{}", followed.stderr);
 
     let again = cluster.wait_until_runs(&id, 2);

@@ -20,6 +20,7 @@ mod planned_leave;
 mod program_killed;
 mod random_faults;
 mod short_lease;
+mod stalled;
 mod stopped_past_its_lease;
 mod submit_and_stop;
 mod wrapper_killed;

@@ -20,6 +20,10 @@ fn a_killed_program_is_restored_and_not_counted() {
         "the story says what ended the program"
     );
 
+    let metrics = cluster.rest().get("/metrics").expect("the coordinator lives").body;
+    let restored = r#"steadfast_restore_duration_seconds_count{cause="program"} 1"#;
+    assert!(metrics.contains(restored), "{metrics}");
+
     let finished = cluster.wait_until_finished(&id, &output);
     let label = finished.label();
     assert_eq!(label.evaluation_status, Evaluation::Clean);
