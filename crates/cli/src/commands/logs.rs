@@ -35,7 +35,7 @@ pub fn run(arguments: &LogsArguments, coordinators: &Coordinators) -> anyhow::Re
             follow: arguments.follow,
         };
         let mut reading = Reading { client: &client, job: arguments.job, task_group, query };
-        match reading.to_the_end().await {
+        match reading.print_all().await {
             Ok(()) => Ok(0),
             Err(NotRead::NoAnswer(error)) => Err(coordinators.explain(error)),
             Err(NotRead::NotWritten(error)) => {
@@ -116,7 +116,7 @@ struct Reading<'a> {
 }
 
 impl Reading<'_> {
-    async fn to_the_end(&mut self) -> Result<(), NotRead> {
+    async fn print_all(&mut self) -> Result<(), NotRead> {
         let mut is_away = false;
         loop {
             let error = match self.open().await {
