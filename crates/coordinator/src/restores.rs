@@ -79,7 +79,12 @@ mod tests {
         let running = job(PipelineStatus::Running, Some(7_500), &failures);
         let restored = Restored { kind: FailureKind::MemberLoss, took_ms: 2_500 };
         assert_eq!(of_job(&deploying, &running), [restored]);
-        assert_eq!(of_job(&running, &running), [], "it is told once");
+        // Also where it ran within the millisecond in which it had failed.
+        let at_once = [failure(7_500, FailureKind::Program)];
+        for failures in [&failures[..], &at_once] {
+            let running = job(PipelineStatus::Running, Some(7_500), failures);
+            assert_eq!(of_job(&running, &running), [], "it is told once");
+        }
         assert_eq!(of_job(&deploying, &deploying), []);
     }
 
