@@ -387,3 +387,36 @@ impl Pull {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::stage::Stage;
+
+    /// The sample job's member is in no table and has no connection.
+    #[test]
+    fn an_output_whose_member_is_gone_says_which_and_where_it_lies() {
+        let stage = Stage::leading();
+        let info = stage.get("/job-info/1", None).json();
+        let group = &info["pipelines"][0]["taskGroups"][0];
+        let text = |key: &str| group[key].as_str().unwrap_or_else(|| panic!("{info}")).to_owned();
+        let (member, container) = (text("memberUuid"), text("executionResourceId"));
+        let refused = stage.get("/job-info/1/logs/1", None);
+        assert_eq!(refused.status, 409, "{refused:?}");
+        let message = refused.json()["message"].as_str().unwrap_or_default().to_owned();
+        assert!(message.contains(&format!("member {member}, which is gone")), "{message}");
+        assert!(message.contains(&format!("containers/{container}/")), "{message}");
+        assert!(stage.shared.log_readers.available_permits() > 0);
+    }
+
+    #[test]
+    fn no_more_outputs_are_read_at_once_than_there_are_turns_for() {
+        let stage = Stage::leading();
+        let readers = &stage.shared.log_readers;
+        let all = u32::try_from(readers.available_permits()).unwrap();
+        let turns = readers.try_acquire_many(all).unwrap();
+        let refused = stage.get("/job-info/1/logs/1", None);
+        assert_eq!((refused.status, refused.header("retry-after")), (429, Some("1")));
+        drop(turns);
+        assert_eq!(stage.get("/job-info/1/logs/1", None).status, 409);
+    }
+}
