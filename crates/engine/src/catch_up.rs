@@ -5,7 +5,7 @@
 //! that what is refused then, or a refused recovery or end, is lost for good and said to be.
 
 use steadfast_ledger::{JobLedger, TrackingLostCause};
-use steadfast_model::{JobId, MemberEventSeq, PipelineId, PipelineStatus};
+use steadfast_model::{JobId, LedgerRevision, MemberEventSeq, PipelineId, PipelineStatus};
 
 use crate::draft::Draft;
 use crate::engine::Engine;
@@ -24,6 +24,8 @@ impl Engine {
         let Some(ledger) = job.ledger.kept_mut() else { return };
         let replayable = durable.filter(|durable| ledger.is_replayable_from(durable));
         let refused = ledger.revision();
+        // Closed episodes may have been part of it.
+        job.stored_episodes = LedgerRevision::default();
         if let Some(durable) = replayable {
             *ledger = durable.clone();
             job.record.owed_since = Some(durable.watermark().next());

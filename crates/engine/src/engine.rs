@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use steadfast_ledger::{JobLedger, Watermarks, evaluate};
 use steadfast_model::{
-    ExecutionId, JobId, MemberEventSeq, MemberStatus, MemberUuid, PipelineId, RequestId, TermNonce,
+    ExecutionId, JobId, LedgerRevision, MemberEventSeq, MemberStatus, MemberUuid, PipelineId, RequestId, TermNonce,
     Timestamp,
 };
 
@@ -24,6 +24,9 @@ use crate::suspicion::SelfSuspicion;
 pub(crate) struct Job {
     pub record: JobRecord,
     pub ledger: Ledger,
+    /// The revision of the closed episodes that the store was last given; 0 where it was given none, or
+    /// may not have taken them.
+    pub stored_episodes: LedgerRevision,
 }
 
 /// A job's ledger, as far as there is one.
@@ -205,12 +208,13 @@ impl Engine {
             if let Some(ended) = touched.ended {
                 writes.ended = Some(ended);
             } else if let Some(job) = self.jobs.get_mut(&id) {
-                let ledger = job.ledger.kept();
-                if ledger.map(JobLedger::revision) != job.record.ledger_revision
-                    && let Some(ledger) = ledger
+                if let Some(ledger) = job.ledger.kept_mut()
+                    && Some(ledger.revision()) != job.record.ledger_revision
                 {
                     job.record.ledger_revision = Some(ledger.revision());
                     job.record.dirty_since = job.record.dirty_since.or(ledger.dirty_since());
+                    writes.episodes = ledger.closed_episodes_to_store(job.stored_episodes);
+                    job.stored_episodes = ledger.history().revision();
                     writes.ledger = Some(Arc::new(ledger.clone()));
                 }
                 writes.record = Some(Arc::new(job.record.clone()));

@@ -2,8 +2,8 @@
 
 use steadfast_ledger::JobLedger;
 use steadfast_model::{
-    FEATURE_LEVEL, FencingToken, InvalidReason, JobId, JobSpec, JobStatus, PipelineId,
-    PipelineSpec, PipelineStatus, TaskGroupId, TaskGroupStatus,
+    FEATURE_LEVEL, FencingToken, InvalidReason, JobId, JobSpec, JobStatus, LedgerRevision,
+    PipelineId, PipelineSpec, PipelineStatus, TaskGroupId, TaskGroupStatus,
 };
 
 use crate::draft::Draft;
@@ -48,7 +48,8 @@ impl Engine {
         };
         record.enter(JobStatus::Pending);
         let pipelines: Vec<PipelineId> = record.pipelines.iter().map(|p| p.id).collect();
-        self.jobs.insert(id, Job { record, ledger });
+        let stored_episodes = LedgerRevision::default();
+        self.jobs.insert(id, Job { record, ledger, stored_episodes });
         d.job(id).effects.push(Effect::Reply(ticket, Reply::Submitted(id)));
         for pipeline in pipelines {
             self.advance(id, pipeline, d);

@@ -10,7 +10,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use steadfast_ledger::JobLedger;
+use steadfast_ledger::{EpisodeHistory, JobLedger};
 use steadfast_model::{
     ExecutionId, FencingToken, InvalidReason, JobId, JobStatus, LeaseTerms, MemberEventSeq,
     MemberUuid, PipelineId, RequestId, TaskGroupId, Timestamp, ValidatorKind,
@@ -76,6 +76,8 @@ pub struct JobWrites {
     pub record: Option<Arc<JobRecord>>,
     /// Its ledger, if it changed. Not set when it ended.
     pub ledger: Option<Arc<JobLedger>>,
+    /// Its ledger's closed episodes, if they changed: only together with the ledger.
+    pub episodes: Option<EpisodeHistory>,
     /// Tokens that were minted: what checkpoints are compared with.
     pub tokens: Vec<(TaskGroupId, FencingToken)>,
     /// It ended: put this into the history and remove record, ledger, tokens and checkpoints, at once.
@@ -85,8 +87,9 @@ pub struct JobWrites {
 impl JobWrites {
     /// Whether there is nothing to commit.
     pub fn is_empty(&self) -> bool {
-        let Self { record, ledger, tokens, ended } = self;
-        record.is_none() && ledger.is_none() && tokens.is_empty() && ended.is_none()
+        let Self { record, ledger, episodes, tokens, ended } = self;
+        let no_ledger = ledger.is_none() && episodes.is_none();
+        record.is_none() && no_ledger && tokens.is_empty() && ended.is_none()
     }
 }
 

@@ -61,7 +61,9 @@ impl Engine {
                 (Some(_), Some(Err(_)) | None) => Ledger::Unreadable,
             };
             engine.adopt(&record, now);
-            engine.jobs.insert(record.id, Job { record, ledger });
+            let stored = ledger.kept().map(|ledger| ledger.history().revision());
+            let stored_episodes = stored.unwrap_or_default();
+            engine.jobs.insert(record.id, Job { record, ledger, stored_episodes });
         }
         engine
     }

@@ -119,10 +119,12 @@ pub struct Attempt {
     /// Its stable identity.
     pub id: AttemptId,
     /// When it reached `DEPLOYING`; `None` while only prepared.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub confirmed: Option<Timestamp>,
     /// What became of it.
     pub outcome: AttemptOutcome,
     /// Why it failed; the first cause wins.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub cause: Option<Cause>,
 }
 
@@ -135,13 +137,16 @@ pub struct Marks {
     /// When its loss was declared: the episode's start.
     pub declared: Timestamp,
     /// When it was made active again after it had been parked.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reopened: Option<Timestamp>,
     /// When the old copies of the first pipeline to deploy were proven gone, or their leases over.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub fenced: Option<Timestamp>,
     /// The first deployment.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub deployed: Option<Timestamp>,
     /// When the last pipeline had recovered.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub recovered: Option<Timestamp>,
 }
 
@@ -178,8 +183,10 @@ pub struct Episode {
     /// Its moments.
     pub marks: Marks,
     /// When it closed.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub ended: Option<Timestamp>,
     /// Why it was aborted.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub abort_reason: Option<String>,
     /// Whether its generations count: true as soon as one incident is not planned.
     pub(crate) counts: bool,
@@ -248,6 +255,16 @@ impl Episode {
     /// The newest kept attempt of a pipeline.
     pub(crate) fn last_attempt(&mut self, pipeline: PipelineId) -> Option<&mut Attempt> {
         self.attempts.iter_mut().rev().find(|attempt| attempt.id.pipeline == pipeline)
+    }
+
+    /// Settles the cause of a failed attempt that was pending, and says whether it did.
+    pub(crate) fn settle_cause(&mut self, id: AttemptId, cause: &Cause) -> bool {
+        let pending = |attempt: &&mut Attempt| {
+            attempt.id == id && attempt.cause == Some(Cause::Pending)
+        };
+        let Some(attempt) = self.attempts.iter_mut().find(pending) else { return false };
+        attempt.cause = Some(bounded_cause(cause));
+        true
     }
 
     pub(crate) fn is_parked(&self) -> bool {

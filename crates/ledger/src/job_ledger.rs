@@ -124,23 +124,23 @@ pub enum Aborted {
 }
 
 /// The durable recovery state of one job (first seed, "State model").
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct JobLedger {
-    revision: LedgerRevision,
-    threshold: u64,
-    dirty_since: Option<Timestamp>,
-    tracking: Tracking,
-    recovery_attempt_count: u64,
-    episode_count: u64,
-    incident_count: u64,
+    pub(crate) revision: LedgerRevision,
+    pub(crate) threshold: u64,
+    pub(crate) dirty_since: Option<Timestamp>,
+    pub(crate) tracking: Tracking,
+    pub(crate) recovery_attempt_count: u64,
+    pub(crate) episode_count: u64,
+    pub(crate) incident_count: u64,
     /// The one that is not closed: active, or parked.
     #[serde(alias = "active")]
-    open: Option<Episode>,
-    history: EpisodeHistory,
-    last_counted: Option<Timestamp>,
-    last_loss: Option<LastLoss>,
-    watermark: MemberEventSeq,
+    pub(crate) open: Option<Episode>,
+    pub(crate) history: EpisodeHistory,
+    pub(crate) last_counted: Option<Timestamp>,
+    pub(crate) last_loss: Option<LastLoss>,
+    pub(crate) watermark: MemberEventSeq,
 }
 
 impl JobLedger {
@@ -156,7 +156,7 @@ impl JobLedger {
             episode_count: 0,
             incident_count: 0,
             open: None,
-            history: EpisodeHistory::new(history_size),
+            history: EpisodeHistory::new(history_size, LedgerRevision::new(1)),
             last_counted: None,
             last_loss: None,
             watermark,
@@ -286,16 +286,13 @@ impl JobLedger {
     /// Settles the cause of a failed attempt that was pending, also in an episode that has ended. A cause
     /// that is known stays.
     pub fn settle_cause(&mut self, id: AttemptId, cause: &Cause) {
+        let settle = |episode: &mut Episode| episode.settle_cause(id, cause);
         let open = self.open.as_mut().filter(|episode| episode.number == id.episode);
-        let episode = match open {
-            Some(episode) => Some(episode),
-            None => self.history.episode_mut(id.episode),
+        let settled = match open {
+            Some(episode) => settle(episode),
+            None => self.history.change(id.episode, self.revision.next(), settle),
         };
-        let attempts = episode.into_iter().flat_map(|episode| &mut episode.attempts);
-        let pending = Some(Cause::Pending);
-        let attempt = attempts.into_iter().find(|known| known.id == id && known.cause == pending);
-        if let Some(attempt) = attempt {
-            attempt.cause = Some(bounded_cause(cause));
+        if settled {
             self.touch();
         }
     }
@@ -323,7 +320,7 @@ impl JobLedger {
         let number = episode.number;
         episode.marks.recovered = Some(now);
         episode.close(EpisodeStatus::Completed, now);
-        self.history.push(episode);
+        self.history.push(episode, self.revision);
         Recovered::Episode(number)
     }
 
@@ -354,8 +351,8 @@ impl JobLedger {
         let number = episode.number;
         episode.abort_reason = Some(bounded(reason));
         episode.close(EpisodeStatus::Aborted, now);
-        self.history.push(episode);
         self.touch();
+        self.history.push(episode, self.revision);
         Aborted::Episode(number)
     }
 
@@ -370,7 +367,8 @@ impl JobLedger {
     /// Whether all that happened since `durable` are losses and preparations: these can be taken in again
     /// from the journal. A confirmation, a recovery or an end can not.
     pub fn is_replayable_from(&self, durable: &Self) -> bool {
-        let closed_nothing = self.history == durable.history && self.tracking == durable.tracking;
+        let closed_nothing = self.history.holds_the_same_as(&durable.history)
+            && self.tracking == durable.tracking;
         let before = durable.open.as_ref();
         let counted_nothing = self.open.iter().all(|episode| {
             let before = before.filter(|before| before.number == episode.number);

@@ -18,6 +18,7 @@ mod episode;
 mod evaluation;
 mod history;
 mod job_ledger;
+mod stored;
 mod stored_size;
 
 pub use episode::{

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use steadfast_engine::records::{
     HistoryRecord, JobRecord, MemberEvent, MemberRecord, OperatorRequest,
 };
-use steadfast_ledger::JobLedger;
+use steadfast_ledger::{EpisodeHistory, JobLedger};
 use steadfast_model::{JobId, MemberEventSeq};
 
 use crate::history::{HistorySummary, finish_time};
@@ -57,6 +57,7 @@ enum Record<'a> {
     Processed(ProcessedRecord),
     Job(&'a JobRecord),
     Ledger(&'a JobLedger),
+    Episodes(&'a EpisodeHistory),
     Token(TokenRecord),
     Member(&'a MemberRecord),
     Request(&'a OperatorRequest),
@@ -73,7 +74,8 @@ impl Record<'_> {
             Self::Cluster(record) => encode_into(into, record),
             Self::Processed(record) => encode_into(into, record),
             Self::Job(record) => encode_into(into, record),
-            Self::Ledger(record) => encode_into(into, record),
+            Self::Ledger(record) => encode_into(into, &record.without_closed_episodes()),
+            Self::Episodes(record) => encode_into(into, record),
             Self::Token(record) => encode_into(into, record),
             Self::Member(record) => encode_into(into, record),
             Self::Request(record) => encode_into(into, record),
@@ -119,6 +121,9 @@ fn batch_of<'a>(ops: &'a [Op], head: &'a Head) -> Batch<'a> {
         match op {
             Op::PutJob(record) => batch.put(keys::job(record.id), Record::Job(record)),
             Op::PutLedger { job, ledger } => batch.put(keys::ledger(*job), Record::Ledger(ledger)),
+            Op::PutEpisodes { job, episodes } => {
+                batch.put(keys::episodes(*job), Record::Episodes(episodes));
+            }
             Op::PutToken { job, .. } if batch.ends(*job) => {}
             Op::PutToken { job, task_group, token } => {
                 let record = TokenRecord { token: *token };
@@ -213,6 +218,7 @@ impl<'a> Batch<'a> {
         if !self.ends(job) {
             self.delete(keys::job(job));
             self.delete(keys::ledger(job));
+            self.delete(keys::episodes(job));
             self.removals.ranges.push(Range::tokens_of(job));
             self.removals.ranges.push(Range::checkpoints_of(job));
         }

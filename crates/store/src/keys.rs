@@ -22,6 +22,11 @@ pub(crate) fn ledger(id: JobId) -> String {
     format!("ledger/{id}")
 }
 
+/// The closed episodes of a ledger.
+pub(crate) fn episodes(id: JobId) -> String {
+    format!("episodes/{id}")
+}
+
 pub(crate) fn token(job: JobId, task_group: TaskGroupId) -> String {
     format!("token/{job}/{task_group}")
 }
@@ -86,6 +91,10 @@ impl Range {
 
     pub(crate) fn ledgers() -> Self {
         Self::folder("ledger")
+    }
+
+    pub(crate) fn episodes() -> Self {
+        Self::folder("episodes")
     }
 
     pub(crate) fn members() -> Self {

@@ -6,7 +6,7 @@ use steadfast_engine::records::{
     HistoryRecord, JobRecord, MemberEvent, MemberRecord, OperatorRequest,
 };
 use steadfast_engine::{JobStep, JobWrites, MemberWrite, RequestWrite, Step};
-use steadfast_ledger::JobLedger;
+use steadfast_ledger::{EpisodeHistory, JobLedger};
 use steadfast_model::{FencingToken, JobId, MemberEventSeq, MemberUuid, RequestId, TaskGroupId};
 
 /// One change of what is remembered.
@@ -20,6 +20,14 @@ pub enum Op {
         job: JobId,
         /// The ledger.
         ledger: Arc<JobLedger>,
+    },
+    /// Its ledger's closed episodes, which are stored apart, since they are most of a ledger and seldom
+    /// change. Always beside the ledger that they belong to.
+    PutEpisodes {
+        /// Whose.
+        job: JobId,
+        /// The closed episodes.
+        episodes: EpisodeHistory,
     },
     /// The newest token of a task group: what its checkpoints are compared with.
     PutToken {
@@ -54,7 +62,8 @@ impl Op {
     pub fn job(&self) -> Option<JobId> {
         match self {
             Self::PutJob(record) => Some(record.id),
-            Self::PutLedger { job, .. } | Self::PutToken { job, .. } => Some(*job),
+            Self::PutLedger { job, .. } | Self::PutEpisodes { job, .. } => Some(*job),
+            Self::PutToken { job, .. } => Some(*job),
             Self::EndJob(history) => Some(history.job.id),
             Self::ForgetHistory(job) => Some(*job),
             Self::PutMember(_)
@@ -69,17 +78,18 @@ impl Op {
     /// Whether this is the ledger's part of its job's writes, which can be stripped so that tracking
     /// never stands in the way of recovery.
     pub fn is_ledger_part(&self) -> bool {
-        matches!(self, Self::PutLedger { .. })
+        matches!(self, Self::PutLedger { .. } | Self::PutEpisodes { .. })
     }
 
     /// How many single puts and deletes it becomes at most; see [`crate::Limits::max_ops`].
     pub fn writes(&self) -> usize {
         match self {
-            Self::PutJob(_) | Self::PutLedger { .. } | Self::PutToken { .. } => 1,
+            Self::PutJob(_) | Self::PutLedger { .. } | Self::PutEpisodes { .. } => 1,
+            Self::PutToken { .. } => 1,
             Self::PutMember(_) | Self::RemoveMember(_) | Self::PutProcessed(_) => 1,
             Self::PutRequest(_) | Self::ForgetRequest(_) => 1,
-            // History, summary and finish time come; record, ledger, tokens and checkpoints go.
-            Self::EndJob(_) => 7,
+            // History, summary and finish time come; record, ledger, episodes, tokens and checkpoints go.
+            Self::EndJob(_) => 8,
             Self::ForgetHistory(_) | Self::PutMemberEvent(_) => 3,
         }
     }
@@ -105,11 +115,13 @@ pub fn ops_of(step: &Step) -> Vec<Op> {
 
 fn ops_of_job(step: &JobStep) -> impl Iterator<Item = Op> {
     let job = step.job;
-    let JobWrites { record, ledger, tokens, ended } = &step.writes;
+    let JobWrites { record, ledger, episodes, tokens, ended } = &step.writes;
     let record = record.iter().cloned().map(Op::PutJob);
     let ledger = ledger.iter().cloned().map(move |ledger| Op::PutLedger { job, ledger });
+    let episodes = episodes.iter().cloned();
+    let episodes = episodes.map(move |episodes| Op::PutEpisodes { job, episodes });
     let tokens =
         tokens.iter().map(move |&(task_group, token)| Op::PutToken { job, task_group, token });
     let ended = ended.iter().cloned().map(Op::EndJob);
-    record.chain(ledger).chain(tokens).chain(ended)
+    record.chain(ledger).chain(episodes).chain(tokens).chain(ended)
 }

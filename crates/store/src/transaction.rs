@@ -7,7 +7,7 @@ use bytes::Bytes;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use steadfast_engine::records::{HistoryRecord, JobRecord, Snapshot};
-use steadfast_ledger::JobLedger;
+use steadfast_ledger::{EpisodeHistory, JobLedger};
 use steadfast_model::{Epoch, JobId, TaskGroupId};
 
 use crate::batch::EncodedBatch;
@@ -114,19 +114,47 @@ pub(crate) fn load(rows: &impl Rows) -> Result<Loaded, StoreError> {
 
 /// Every ledger; one that cannot be read is an error text, because a label must not stop recovery.
 fn ledgers(rows: &impl Rows) -> Result<BTreeMap<JobId, Result<JobLedger, String>>, StoreError> {
-    let mut ledgers = BTreeMap::new();
-    for (key, value) in rows.scan(&Range::ledgers(), usize::MAX)? {
+    let mut episodes = of_jobs::<EpisodeHistory>(rows, &Range::episodes())?;
+    let ledgers = of_jobs::<JobLedger>(rows, &Range::ledgers())?.into_iter();
+    let whole = ledgers.map(|(job, ledger)| {
+        let ledger = ledger.and_then(|ledger| whole(ledger, episodes.remove(&job)));
+        (job, ledger)
+    });
+    Ok(whole.collect())
+}
+
+/// A ledger with its closed episodes, which older formats kept within it.
+fn whole(
+    ledger: JobLedger,
+    episodes: Option<Result<EpisodeHistory, String>>,
+) -> Result<JobLedger, String> {
+    if !ledger.lacks_closed_episodes() {
+        return Ok(ledger);
+    }
+    let episodes = episodes.ok_or("its closed episodes are missing")?;
+    let episodes = episodes.map_err(|reason| format!("its closed episodes: {reason}"))?;
+    let whole = ledger.with_closed_episodes(episodes);
+    whole.ok_or_else(|| "its closed episodes are those of another moment".to_owned())
+}
+
+/// A record of each job, or why it cannot be read.
+fn of_jobs<T: DeserializeOwned>(
+    rows: &impl Rows,
+    range: &Range,
+) -> Result<BTreeMap<JobId, Result<T, String>>, StoreError> {
+    let mut records = BTreeMap::new();
+    for (key, value) in rows.scan(range, usize::MAX)? {
         let Some(job) = keys::parse_job(&key) else {
             return Err(StoreError::Undecodable { key, reason: "its key names no job".to_owned() });
         };
-        let ledger = match decode(&key, &value) {
-            Ok(ledger) => Ok(ledger),
+        let record = match decode(&key, &value) {
+            Ok(record) => Ok(record),
             Err(StoreError::Undecodable { reason, .. }) => Err(reason),
             Err(error) => return Err(error),
         };
-        ledgers.insert(job, ledger);
+        records.insert(job, record);
     }
-    Ok(ledgers)
+    Ok(records)
 }
 
 /// One ended job.

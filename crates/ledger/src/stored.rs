@@ -1,0 +1,97 @@
+//! How a ledger is written down.
+//!
+//! Whole, as an ended job's history keeps it; or in two parts, as a running job's is stored: the closed
+//! episodes are most of it and change only when an episode closes, so a loss writes the rest alone. The
+//! rest names the revision of the closed episodes that belong to it, so that parts of two moments are
+//! never taken for one ledger.
+
+use serde::{Serialize, Serializer};
+use steadfast_model::{LedgerRevision, MemberEventSeq, Timestamp};
+
+use crate::job_ledger::{JobLedger, LastLoss, Tracking};
+use crate::{Episode, EpisodeHistory};
+
+/// A ledger with its closed episodes, or with what stands for them.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Written<'a, H> {
+    revision: LedgerRevision,
+    threshold: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dirty_since: Option<Timestamp>,
+    tracking: &'a Tracking,
+    recovery_attempt_count: u64,
+    episode_count: u64,
+    incident_count: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    open: Option<&'a Episode>,
+    history: H,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_counted: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_loss: Option<&'a LastLoss>,
+    watermark: MemberEventSeq,
+}
+
+/// Stands for closed episodes that are stored apart. Read as a history of no size.
+#[derive(Serialize)]
+struct Elsewhere {
+    revision: LedgerRevision,
+}
+
+impl<'a, H> Written<'a, H> {
+    fn new(ledger: &'a JobLedger, history: H) -> Self {
+        Self {
+            revision: ledger.revision,
+            threshold: ledger.threshold,
+            dirty_since: ledger.dirty_since,
+            tracking: &ledger.tracking,
+            recovery_attempt_count: ledger.recovery_attempt_count,
+            episode_count: ledger.episode_count,
+            incident_count: ledger.incident_count,
+            open: ledger.open.as_ref(),
+            history,
+            last_counted: ledger.last_counted,
+            last_loss: ledger.last_loss.as_ref(),
+            watermark: ledger.watermark,
+        }
+    }
+}
+
+impl Serialize for JobLedger {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        Written::new(self, &self.history).serialize(serializer)
+    }
+}
+
+impl JobLedger {
+    /// The ledger to be written without its closed episodes, which are stored apart. It is read as a
+    /// ledger and made whole by [`JobLedger::with_closed_episodes`].
+    pub fn without_closed_episodes(&self) -> impl Serialize + '_ {
+        Written::new(self, Elsewhere { revision: self.history.revision() })
+    }
+
+    /// Whether it was read without its closed episodes, so that they must be read too.
+    pub fn lacks_closed_episodes(&self) -> bool {
+        self.history.is_elsewhere()
+    }
+
+    /// A ledger that was stored in two parts; `None` where these are not of one moment.
+    #[must_use]
+    pub fn with_closed_episodes(self, history: EpisodeHistory) -> Option<Self> {
+        let closed = history.dropped() + history.iter().count() as u64;
+        let is_its_own = !history.is_elsewhere()
+            && history.revision() == self.history.revision()
+            && closed + u64::from(self.open.is_some()) == self.episode_count;
+        is_its_own.then_some(Self { history, ..self })
+    }
+
+    /// The closed episodes where the store has not got them yet: it was last given those of revision
+    /// `stored`, or none yet (0). What was stored within the ledger gets a revision by this.
+    pub fn closed_episodes_to_store(&mut self, stored: LedgerRevision) -> Option<EpisodeHistory> {
+        if self.history.revision() == LedgerRevision::default() {
+            self.history.name(self.revision);
+        }
+        (self.history.revision() != stored).then(|| self.history.clone())
+    }
+}
