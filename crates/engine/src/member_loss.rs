@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use steadfast_ledger::Expired;
+use steadfast_ledger::{Expired, Loss};
 use steadfast_model::{
     JobId, LeaveClassification, LossCause, MemberEventSeq, MemberUuid, PipelineId, PipelineStatus,
     TaskGroupId, TaskGroupStatus, Timestamp,
@@ -84,8 +84,9 @@ impl Engine {
 
     /// Takes the loss to every job that has something there.
     fn walk(&mut self, event: &MemberEvent, d: &mut Draft) {
+        let loss = event.loss();
         for (job, stake) in self.stakes_on(event.member) {
-            self.lose_for_job(job, &stake, event, d);
+            self.lose_for_job(job, &stake, event, &loss, d);
         }
         d.step.processed = Some(event.seq);
     }
@@ -113,14 +114,21 @@ impl Engine {
         stakes
     }
 
-    fn lose_for_job(&mut self, id: JobId, stake: &Stake, event: &MemberEvent, d: &mut Draft) {
+    fn lose_for_job(
+        &mut self,
+        id: JobId,
+        stake: &Stake,
+        event: &MemberEvent,
+        loss: &Loss,
+        d: &mut Draft,
+    ) {
         self.catch_up(id, d);
         let Some(job) = self.jobs.get_mut(&id) else { return };
         if let Some(ledger) = job.ledger.kept_mut() {
             let affected: Vec<PipelineId> = stake.present.keys().copied().collect();
             let groups: Vec<TaskGroupId> = stake.present.values().flatten().copied().collect();
             if !affected.is_empty() {
-                let _ = ledger.member_lost(&event.loss(), &affected, &groups);
+                let _ = ledger.member_lost(loss, &affected, &groups);
             }
         }
         let (kind, how) = match event.classification {
