@@ -41,8 +41,18 @@ impl Place for Directory {
 
     async fn plant(&self, key: &str, value: &[u8]) {
         let database = rusqlite::Connection::open(self.path().join("steadfast.db")).unwrap();
-        let sql = "INSERT OR REPLACE INTO records (key, value) VALUES (?1, ?2)";
-        database.execute(sql, rusqlite::params![key, value]).unwrap();
+        let ledger_of = key.strip_prefix("ledger/").and_then(|job| job.parse::<i64>().ok());
+        let put = match ledger_of {
+            Some(job) => {
+                let sql = "INSERT OR REPLACE INTO ledgers (job, value) VALUES (?1, ?2)";
+                database.execute(sql, rusqlite::params![job, value])
+            }
+            None => {
+                let sql = "INSERT OR REPLACE INTO records (key, value) VALUES (?1, ?2)";
+                database.execute(sql, rusqlite::params![key, value])
+            }
+        };
+        put.unwrap();
     }
 
     fn inject(&self, _: Fault) -> bool {

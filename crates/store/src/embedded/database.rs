@@ -7,6 +7,7 @@ use std::path::Path;
 
 use rusqlite::{Connection, ErrorCode, OptionalExtension, TransactionBehavior, params};
 
+use super::ledgers;
 use crate::keys::Range;
 use crate::store::{CommitError, Refusal, StoreError};
 use crate::transaction::{self, Rows, RowsMut};
@@ -31,6 +32,7 @@ pub(super) fn open(path: &Path, secret: [u8; 32]) -> Result<Connection, StoreErr
     prepare(&connection).map_err(|error| opening(path, &error))?;
     // A store of a newer format must be refused before anything is written into it.
     read(&mut connection, |rows| transaction::head(rows))?;
+    connection.execute_batch(ledgers::SCHEMA).map_err(|error| opening(path, &error))?;
     Ok(connection)
 }
 
@@ -60,7 +62,9 @@ fn create(
     prepare(&connection).map_err(|error| opening(path, &error))?;
     // The mark is part of the transaction: a file is either empty or a whole store.
     let fill = |rows: &mut SqlRows<'_>| {
-        rows.0.execute_batch(SCHEMA).map_err(|error| opening(path, &error))?;
+        for schema in [SCHEMA, ledgers::SCHEMA] {
+            rows.0.execute_batch(schema).map_err(|error| opening(path, &error))?;
+        }
         let marked = rows.0.pragma_update(None, "application_id", APPLICATION_ID);
         marked.map_err(|error| opening(path, &error))?;
         transaction::create(rows, secret)
@@ -116,6 +120,11 @@ impl SqlRows<'_> {
 impl Rows for SqlRows<'_> {
     fn get(&self, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
         let get = || {
+            if let Some(job) = ledgers::job_of(key)
+                && let Some(value) = ledgers::get(self.0, job)?
+            {
+                return Ok(Some(value));
+            }
             let mut select = self.0.prepare_cached("SELECT value FROM records WHERE key = ?1")?;
             select.query_row([key], |row| row.get(0)).optional()
         };
@@ -131,7 +140,8 @@ impl Rows for SqlRows<'_> {
             let rows = select.query_map(params![range.from, range.to, limit], |row| {
                 Ok((row.get(0)?, row.get(1)?))
             })?;
-            rows.collect::<rusqlite::Result<Vec<_>>>()
+            let found = rows.collect::<rusqlite::Result<Vec<_>>>()?;
+            if *range == Range::ledgers() { ledgers::add_all(self.0, found) } else { Ok(found) }
         };
         scan().map_err(|error| reading(&error))
     }
@@ -139,12 +149,19 @@ impl Rows for SqlRows<'_> {
 
 impl RowsMut for SqlRows<'_> {
     fn put(&mut self, key: &str, value: &[u8]) -> Result<(), Refusal> {
+        if let Some(job) = ledgers::job_of(key) {
+            let put = ledgers::put(self.0, job, value);
+            return put.map(drop).map_err(|error| refusal(&error));
+        }
         let sql = "INSERT INTO records (key, value) VALUES (?1, ?2) \
                    ON CONFLICT (key) DO UPDATE SET value = excluded.value";
         self.execute(sql, params![key, value])
     }
 
     fn delete(&mut self, key: &str) -> Result<(), Refusal> {
+        if let Some(job) = ledgers::job_of(key) {
+            ledgers::delete(self.0, job).map_err(|error| refusal(&error))?;
+        }
         self.execute("DELETE FROM records WHERE key = ?1", [key])
     }
 

@@ -7,6 +7,7 @@
 mod connection;
 mod database;
 mod directory;
+mod ledgers;
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};

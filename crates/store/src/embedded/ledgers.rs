@@ -1,0 +1,57 @@
+//! Ledgers lie in a table of their own, by their job's number.
+//!
+//! A member's loss writes two records of every job that it affects. Among the other records each ledger
+//! would have a page to itself, because the records that it was put with are large and lie between; in
+//! its own table five share one, and each is found by a number in one tree instead of by a text in two.
+//! Up to format 3 they lay among the other records: such a one counts until its job's next is written.
+
+use rusqlite::{Connection, OptionalExtension};
+use steadfast_model::JobId;
+
+use crate::keys;
+
+/// Added to a store that has none.
+pub(super) const SCHEMA: &str =
+    "CREATE TABLE IF NOT EXISTS ledgers (job INTEGER PRIMARY KEY, value BLOB NOT NULL) STRICT";
+
+/// The job of a ledger's key.
+pub(super) fn job_of(key: &str) -> Option<JobId> {
+    key.strip_prefix("ledger/")?.parse().ok()
+}
+
+/// SQLite's integers have a sign; the bits are the same.
+fn row_id(job: JobId) -> i64 {
+    job.get().cast_signed()
+}
+
+pub(super) fn get(connection: &Connection, job: JobId) -> rusqlite::Result<Option<Vec<u8>>> {
+    let mut select = connection.prepare_cached("SELECT value FROM ledgers WHERE job = ?1")?;
+    select.query_row([row_id(job)], |row| row.get(0)).optional()
+}
+
+/// Adds all of them to `found`, where they win over those of older formats.
+pub(super) fn add_all(
+    connection: &Connection,
+    found: Vec<(String, Vec<u8>)>,
+) -> rusqlite::Result<Vec<(String, Vec<u8>)>> {
+    let mut found: std::collections::BTreeMap<_, _> = found.into_iter().collect();
+    let mut select = connection.prepare_cached("SELECT job, value FROM ledgers")?;
+    let rows = select.query_map([], |row| {
+        let job = JobId::new(row.get::<_, i64>(0)?.cast_unsigned());
+        Ok((keys::ledger(job), row.get(1)?))
+    })?;
+    for row in rows {
+        let (key, value) = row?;
+        found.insert(key, value);
+    }
+    Ok(found.into_iter().collect())
+}
+
+pub(super) fn put(connection: &Connection, job: JobId, value: &[u8]) -> rusqlite::Result<usize> {
+    let sql = "INSERT OR REPLACE INTO ledgers (job, value) VALUES (?1, ?2)";
+    connection.prepare_cached(sql)?.execute((row_id(job), value))
+}
+
+pub(super) fn delete(connection: &Connection, job: JobId) -> rusqlite::Result<usize> {
+    connection.prepare_cached("DELETE FROM ledgers WHERE job = ?1")?.execute([row_id(job)])
+}
