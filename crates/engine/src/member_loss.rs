@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use steadfast_ledger::{Expired, Loss};
+use steadfast_ledger::{Expired, SharedLoss};
 use steadfast_model::{
     JobId, LeaveClassification, LossCause, MemberEventSeq, MemberUuid, PipelineId, PipelineStatus,
     TaskGroupId, TaskGroupStatus, Timestamp,
@@ -84,7 +84,7 @@ impl Engine {
 
     /// Takes the loss to every job that has something there.
     fn walk(&mut self, event: &MemberEvent, d: &mut Draft) {
-        let loss = event.loss();
+        let loss = SharedLoss::from(&event.loss());
         for (job, stake) in self.stakes_on(event.member) {
             self.lose_for_job(job, &stake, event, &loss, d);
         }
@@ -119,7 +119,7 @@ impl Engine {
         id: JobId,
         stake: &Stake,
         event: &MemberEvent,
-        loss: &Loss,
+        loss: &SharedLoss,
         d: &mut Draft,
     ) {
         self.catch_up(id, d);

@@ -1,12 +1,13 @@
 //! A recovery episode: one continuous recovery of a job from member loss (first seed, "Terminology").
 
 use std::collections::BTreeMap;
+use std::ops::Deref;
 
 use serde::{Deserialize, Serialize};
-use steadfast_model::{
-    AttemptId, Cause, EpisodeNumber, LeaveClassification, LossCause, MemberEventSeq, MemberUuid,
-    PipelineId, TaskGroupId, Timestamp,
-};
+use steadfast_model::{AttemptId, Cause, EpisodeNumber, PipelineId, TaskGroupId, Timestamp};
+
+use crate::loss::{Facts, LossFacts, SharedLoss};
+use crate::stored::StoredIncident;
 
 /// Incidents kept per episode; the count beside them is exact.
 pub const MAX_INCIDENTS: usize = 16;
@@ -19,45 +20,12 @@ pub(crate) const MAX_TASK_GROUPS: usize = 8;
 /// Bytes kept of any text that somebody else wrote: an address, evidence, a cause.
 pub(crate) const MAX_TEXT_BYTES: usize = 200;
 
-/// What is known about one member's loss. Handed to [`crate::JobLedger::member_lost`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Loss {
-    /// The loss's number in the cluster's journal.
-    pub seq: MemberEventSeq,
-    /// Whose.
-    pub member: MemberUuid,
-    /// Its address; diagnostic only.
-    pub address: String,
-    /// Whether it was proven to be planned.
-    pub classification: LeaveClassification,
-    /// How it was noticed.
-    pub cause: LossCause,
-    /// What was seen.
-    pub evidence: String,
-    /// The member's last sign of life.
-    pub last_seen: Timestamp,
-    /// When it was declared.
-    pub declared: Timestamp,
-}
-
 /// One member's loss as far as it affected one job. Its identity is job id + member UUID.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", from = "StoredIncident")]
 pub struct Incident {
-    /// The loss's number in the cluster's journal.
-    pub seq: MemberEventSeq,
-    /// The lost member.
-    pub member: MemberUuid,
-    /// Its address; diagnostic only.
-    pub address: String,
-    /// Whether it was proven to be planned.
-    pub classification: LeaveClassification,
-    /// How it was noticed.
-    pub cause: LossCause,
-    /// What was seen.
-    pub evidence: String,
-    /// When it was declared.
-    pub declared: Timestamp,
+    /// The loss.
+    pub loss: LossFacts,
     /// A sample of the pipelines that it affected.
     pub pipelines: Vec<PipelineId>,
     /// How many pipelines it affected.
@@ -68,19 +36,25 @@ pub struct Incident {
     pub task_group_count: u64,
 }
 
+impl Deref for Incident {
+    type Target = Facts;
+
+    fn deref(&self) -> &Facts {
+        &self.loss
+    }
+}
+
 impl Incident {
-    pub(crate) fn new(loss: &Loss, affected: &[PipelineId], task_groups: &[TaskGroupId]) -> Self {
+    pub(crate) fn new(
+        loss: &SharedLoss,
+        affected: &[PipelineId],
+        task_groups: &[TaskGroupId],
+    ) -> Self {
         Self {
-            seq: loss.seq,
-            member: loss.member,
-            address: bounded(&loss.address),
-            classification: loss.classification,
-            cause: loss.cause,
-            evidence: bounded(&loss.evidence),
-            declared: loss.declared,
-            pipelines: affected.iter().copied().take(MAX_PIPELINES).collect(),
+            loss: loss.facts.clone(),
+            pipelines: affected[..affected.len().min(MAX_PIPELINES)].to_vec(),
             pipeline_count: affected.len() as u64,
-            task_groups: task_groups.iter().copied().take(MAX_TASK_GROUPS).collect(),
+            task_groups: task_groups[..task_groups.len().min(MAX_TASK_GROUPS)].to_vec(),
             task_group_count: task_groups.len() as u64,
         }
     }
@@ -101,15 +75,22 @@ pub enum EpisodeStatus {
 }
 
 /// What became of a deployment attempt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum AttemptOutcome {
     /// Not known yet.
+    #[default]
     Pending,
     /// Every task group ran.
     Recovered,
     /// It failed before that.
     Failed,
+}
+
+impl AttemptOutcome {
+    fn is_pending(&self) -> bool {
+        *self == Self::Pending
+    }
 }
 
 /// One deployment of one affected pipeline.
@@ -122,6 +103,7 @@ pub struct Attempt {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub confirmed: Option<Timestamp>,
     /// What became of it.
+    #[serde(default, skip_serializing_if = "AttemptOutcome::is_pending")]
     pub outcome: AttemptOutcome,
     /// Why it failed; the first cause wins.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -194,17 +176,18 @@ pub struct Episode {
 }
 
 impl Episode {
-    pub(crate) fn open(number: EpisodeNumber, loss: &Loss) -> Self {
+    pub(crate) fn open(number: EpisodeNumber, loss: &SharedLoss) -> Self {
         Self {
             number,
             status: EpisodeStatus::Active,
             generation: 0,
-            incidents: Vec::new(),
+            // Most episodes have one of each, and there is one in each job that the loss affects.
+            incidents: Vec::with_capacity(1),
             incident_count: 0,
-            attempts: Vec::new(),
+            attempts: Vec::with_capacity(1),
             marks: Marks {
                 last_seen: loss.last_seen,
-                declared: loss.declared,
+                declared: loss.facts.declared,
                 reopened: None,
                 fenced: None,
                 deployed: None,
@@ -235,6 +218,12 @@ impl Episode {
         if self.incidents.len() < MAX_INCIDENTS {
             self.incidents.push(incident);
         }
+    }
+
+    /// The newest incident, if it is in the sample.
+    pub(crate) fn newest_incident(&self) -> Option<&Incident> {
+        let all_are_kept = self.incidents.len() as u64 == self.incident_count;
+        self.incidents.last().filter(|_| all_are_kept)
     }
 
     /// The open context of a pipeline.

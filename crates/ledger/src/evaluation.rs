@@ -102,6 +102,7 @@ pub fn evaluate(
         // The seed's row for a ledger that cannot be read: counts 0, dirty from the job's record.
         return Evaluation::bare(unknown_or_dirty(dirty), dirty, Some(wanted));
     };
+    let last_loss = ledger.last_loss();
     let dirty = dirty || ledger.is_dirty();
     let reached = ledger.watermark().max(watermarks.processed);
     let tracking_complete = *ledger.tracking() == Tracking::Complete
@@ -118,9 +119,9 @@ pub fn evaluate(
         episode_count: ledger.episode_count(),
         incident_count: ledger.incident_count(),
         active_episode: ledger.active().map(|episode| episode.number),
-        last_classification: ledger.last_loss().map(|loss| loss.classification),
-        last_member: ledger.last_loss().map(|loss| loss.member),
-        last_address: ledger.last_loss().map(|loss| loss.address.clone()),
+        last_classification: last_loss.as_ref().map(|loss| loss.classification),
+        last_member: last_loss.as_ref().map(|loss| loss.member),
+        last_address: last_loss.map(|loss| loss.address),
         last_counted: ledger.last_counted(),
     }
 }

@@ -7,9 +7,11 @@ use steadfast_model::{
 };
 
 use crate::episode::{
-    AttemptOutcome, Episode, EpisodeStatus, Incident, Loss, bounded, bounded_cause,
+    AttemptOutcome, Episode, EpisodeStatus, Incident, bounded, bounded_cause,
 };
 use crate::history::EpisodeHistory;
+use crate::loss::{Facts, SharedLoss};
+use crate::stored::StoredLedger;
 
 /// Whether the counts are known to be exact.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,6 +53,16 @@ pub struct LastLoss {
     pub address: String,
     /// Whether it was proven to be planned.
     pub classification: LeaveClassification,
+}
+
+impl LastLoss {
+    fn of(facts: &Facts) -> Self {
+        Self {
+            member: facts.member,
+            address: facts.address.clone(),
+            classification: facts.classification,
+        }
+    }
 }
 
 /// What [`JobLedger::member_lost`] did.
@@ -125,7 +137,7 @@ pub enum Aborted {
 
 /// The durable recovery state of one job (first seed, "State model").
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(from = "StoredLedger")]
 pub struct JobLedger {
     pub(crate) revision: LedgerRevision,
     pub(crate) threshold: u64,
@@ -135,10 +147,10 @@ pub struct JobLedger {
     pub(crate) episode_count: u64,
     pub(crate) incident_count: u64,
     /// The one that is not closed: active, or parked.
-    #[serde(alias = "active")]
     pub(crate) open: Option<Episode>,
     pub(crate) history: EpisodeHistory,
     pub(crate) last_counted: Option<Timestamp>,
+    /// The newest incident, where the open episode does not show it.
     pub(crate) last_loss: Option<LastLoss>,
     pub(crate) watermark: MemberEventSeq,
 }
@@ -167,44 +179,44 @@ impl JobLedger {
     /// the pipelines that have a container of their current attempt there; `task_groups` what ran there.
     pub fn member_lost(
         &mut self,
-        loss: &Loss,
+        loss: impl Into<SharedLoss>,
         affected: &[PipelineId],
         task_groups: &[TaskGroupId],
     ) -> MemberLost {
-        if loss.seq <= self.watermark {
+        let loss = &loss.into();
+        let Facts { seq, classification, declared, .. } = *loss.facts;
+        if seq <= self.watermark {
             return MemberLost::AlreadyProcessed;
         }
-        self.watermark = loss.seq;
+        self.watermark = seq;
         self.touch();
         if affected.is_empty() {
             return MemberLost::Unaffected;
         }
-        let (mut episode, outcome) = match self.open.take() {
-            Some(mut episode) if episode.is_parked() => {
-                episode.reopen(loss.declared);
+        let (episode, outcome) = match &mut self.open {
+            Some(episode) if episode.is_parked() => {
+                episode.reopen(declared);
                 (episode, MemberLost::Reopened as fn(EpisodeNumber) -> MemberLost)
             }
             Some(episode) => (episode, MemberLost::Joined as fn(EpisodeNumber) -> MemberLost),
-            None => {
+            none => {
                 self.episode_count += 1;
                 let number = EpisodeNumber::new(self.episode_count);
-                (Episode::open(number, loss), MemberLost::Opened as fn(EpisodeNumber) -> MemberLost)
+                let episode = none.insert(Episode::open(number, loss));
+                (episode, MemberLost::Opened as fn(EpisodeNumber) -> MemberLost)
             }
         };
         self.incident_count += 1;
-        self.last_loss = Some(LastLoss {
-            member: loss.member,
-            address: bounded(&loss.address),
-            classification: loss.classification,
-        });
-        episode.add_incident(Incident::new(loss, affected, task_groups), affected);
-        let number = episode.number;
-        if loss.classification == LeaveClassification::Unclassified && !episode.counts {
+        let incident = Incident::new(loss, affected, task_groups);
+        episode.add_incident(incident, affected);
+        let is_shown = episode.newest_incident().is_some();
+        self.last_loss = (!is_shown).then(|| LastLoss::of(&loss.facts));
+        let (number, generation) = (episode.number, episode.generation);
+        if classification == LeaveClassification::Unclassified && !episode.counts {
             // What the episode has deployed so far was excluded as planned; now it counts, once.
             episode.counts = true;
-            self.count(episode.generation, loss.declared);
+            self.count(generation, declared);
         }
-        self.open = Some(episode);
         outcome(number)
     }
 
@@ -320,7 +332,7 @@ impl JobLedger {
         let number = episode.number;
         episode.marks.recovered = Some(now);
         episode.close(EpisodeStatus::Completed, now);
-        self.history.push(episode, self.revision);
+        self.keep_closed(episode);
         Recovered::Episode(number)
     }
 
@@ -352,7 +364,7 @@ impl JobLedger {
         episode.abort_reason = Some(bounded(reason));
         episode.close(EpisodeStatus::Aborted, now);
         self.touch();
-        self.history.push(episode, self.revision);
+        self.keep_closed(episode);
         Aborted::Episode(number)
     }
 
@@ -396,6 +408,13 @@ impl JobLedger {
         if self.recovery_attempt_count >= self.threshold {
             self.dirty_since.get_or_insert(now);
         }
+    }
+
+    fn keep_closed(&mut self, episode: Episode) {
+        if let Some(incident) = episode.newest_incident() {
+            self.last_loss = Some(LastLoss::of(incident));
+        }
+        self.history.push(episode, self.revision);
     }
 
     fn touch(&mut self) {
@@ -463,8 +482,9 @@ impl JobLedger {
     }
 
     /// The newest incident.
-    pub fn last_loss(&self) -> Option<&LastLoss> {
-        self.last_loss.as_ref()
+    pub fn last_loss(&self) -> Option<LastLoss> {
+        let shown = self.open.as_ref().and_then(Episode::newest_incident);
+        shown.map(|incident| LastLoss::of(incident)).or_else(|| self.last_loss.clone())
     }
 
     /// The newest member event that this ledger has taken in by itself.

@@ -18,12 +18,12 @@ mod episode;
 mod evaluation;
 mod history;
 mod job_ledger;
+mod loss;
 mod stored;
 mod stored_size;
 
 pub use episode::{
-    Attempt, AttemptOutcome, Episode, EpisodeStatus, Incident, Loss, MAX_ATTEMPTS, MAX_INCIDENTS,
-    Marks,
+    Attempt, AttemptOutcome, Episode, EpisodeStatus, Incident, MAX_ATTEMPTS, MAX_INCIDENTS, Marks,
 };
 pub use evaluation::{Evaluation, Watermarks, evaluate};
 pub use history::EpisodeHistory;
@@ -31,4 +31,5 @@ pub use job_ledger::{
     Aborted, Confirmed, Expired, JobLedger, LastLoss, MemberLost, Recovered, Tracking,
     TrackingLostCause,
 };
+pub use loss::{Facts, Loss, LossFacts, SharedLoss};
 pub use stored_size::max_stored_bytes;

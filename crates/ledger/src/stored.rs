@@ -5,11 +5,15 @@
 //! rest names the revision of the closed episodes that belong to it, so that parts of two moments are
 //! never taken for one ledger.
 
-use serde::{Serialize, Serializer};
-use steadfast_model::{LedgerRevision, MemberEventSeq, Timestamp};
+use serde::{Deserialize, Serialize, Serializer};
+use steadfast_model::{
+    LeaveClassification, LedgerRevision, LossCause, MemberEventSeq, MemberUuid, PipelineId,
+    TaskGroupId, Timestamp,
+};
 
 use crate::job_ledger::{JobLedger, LastLoss, Tracking};
-use crate::{Episode, EpisodeHistory};
+use crate::loss::{Facts, LossFacts};
+use crate::{Episode, EpisodeHistory, Incident};
 
 /// A ledger with its closed episodes, or with what stands for them.
 #[derive(Serialize)]
@@ -31,6 +35,107 @@ struct Written<'a, H> {
     #[serde(skip_serializing_if = "Option::is_none")]
     last_loss: Option<&'a LastLoss>,
     watermark: MemberEventSeq,
+}
+
+/// A ledger as it is read, of any format.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct StoredLedger {
+    revision: LedgerRevision,
+    threshold: u64,
+    dirty_since: Option<Timestamp>,
+    tracking: Tracking,
+    recovery_attempt_count: u64,
+    episode_count: u64,
+    incident_count: u64,
+    #[serde(alias = "active")]
+    open: Option<Episode>,
+    history: EpisodeHistory,
+    last_counted: Option<Timestamp>,
+    last_loss: Option<LastLoss>,
+    watermark: MemberEventSeq,
+}
+
+impl From<StoredLedger> for JobLedger {
+    fn from(stored: StoredLedger) -> Self {
+        // Up to format 3 the newest incident stood beside its episode in any case.
+        let shown = stored.open.as_ref().and_then(Episode::newest_incident).is_some();
+        Self {
+            revision: stored.revision,
+            threshold: stored.threshold,
+            dirty_since: stored.dirty_since,
+            tracking: stored.tracking,
+            recovery_attempt_count: stored.recovery_attempt_count,
+            episode_count: stored.episode_count,
+            incident_count: stored.incident_count,
+            open: stored.open,
+            history: stored.history,
+            last_counted: stored.last_counted,
+            last_loss: stored.last_loss.filter(|_| !shown),
+            watermark: stored.watermark,
+        }
+    }
+}
+
+/// An incident as it is read: up to format 3 what is known of the loss was not apart from what it did to the
+/// job.
+#[derive(Deserialize)]
+#[serde(untagged)]
+pub(crate) enum StoredIncident {
+    #[serde(rename_all = "camelCase")]
+    Apart {
+        loss: LossFacts,
+        pipelines: Vec<PipelineId>,
+        pipeline_count: u64,
+        task_groups: Vec<TaskGroupId>,
+        task_group_count: u64,
+    },
+    #[serde(rename_all = "camelCase")]
+    Together {
+        seq: MemberEventSeq,
+        member: MemberUuid,
+        address: String,
+        classification: LeaveClassification,
+        cause: LossCause,
+        evidence: String,
+        declared: Timestamp,
+        pipelines: Vec<PipelineId>,
+        pipeline_count: u64,
+        task_groups: Vec<TaskGroupId>,
+        task_group_count: u64,
+    },
+}
+
+impl From<StoredIncident> for Incident {
+    fn from(stored: StoredIncident) -> Self {
+        match stored {
+            StoredIncident::Apart {
+                loss,
+                pipelines,
+                pipeline_count,
+                task_groups,
+                task_group_count,
+            } => Self { loss, pipelines, pipeline_count, task_groups, task_group_count },
+            StoredIncident::Together {
+                seq,
+                member,
+                address,
+                classification,
+                cause,
+                evidence,
+                declared,
+                pipelines,
+                pipeline_count,
+                task_groups,
+                task_group_count,
+            } => {
+                let facts =
+                    Facts { seq, member, address, classification, cause, evidence, declared };
+                let loss = LossFacts::from(facts);
+                Self { loss, pipelines, pipeline_count, task_groups, task_group_count }
+            }
+        }
+    }
 }
 
 /// Stands for closed episodes that are stored apart. Read as a history of no size.
