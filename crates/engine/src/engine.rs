@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use steadfast_ledger::{JobLedger, Watermarks, evaluate};
 use steadfast_model::{
-    ExecutionId, JobId, LedgerRevision, MemberEventSeq, MemberStatus, MemberUuid, PipelineId, RequestId, TermNonce,
-    Timestamp,
+    ExecutionId, JobId, LedgerRevision, MemberEventSeq, MemberStatus, MemberUuid, PipelineId,
+    RequestId, TermNonce, Timestamp,
 };
 
 use crate::containers::Containers;

@@ -21,8 +21,8 @@ pub(crate) const MAX_TASK_GROUPS: usize = 8;
 pub(crate) const MAX_TEXT_BYTES: usize = 200;
 
 /// One member's loss as far as it affected one job. Its identity is job id + member UUID.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", from = "StoredIncident")]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(from = "StoredIncident")]
 pub struct Incident {
     /// The loss.
     pub loss: LossFacts,
@@ -248,9 +248,8 @@ impl Episode {
 
     /// Settles the cause of a failed attempt that was pending, and says whether it did.
     pub(crate) fn settle_cause(&mut self, id: AttemptId, cause: &Cause) -> bool {
-        let pending = |attempt: &&mut Attempt| {
-            attempt.id == id && attempt.cause == Some(Cause::Pending)
-        };
+        let pending =
+            |attempt: &&mut Attempt| attempt.id == id && attempt.cause == Some(Cause::Pending);
         let Some(attempt) = self.attempts.iter_mut().find(pending) else { return false };
         attempt.cause = Some(bounded_cause(cause));
         true

@@ -23,8 +23,7 @@ pub struct EpisodeHistory(Arc<Kept>);
 #[serde(rename_all = "camelCase", default)]
 struct Kept {
     revision: LedgerRevision,
-    /// `engine.dirty-task.event-history-size`: how many are kept; at least 1. It is 0 where only the
-    /// revision was read, because the episodes are stored apart.
+    /// `engine.dirty-task.event-history-size`: how many are kept; at least 1.
     size: usize,
     first: Option<Episode>,
     newest: VecDeque<Episode>,
@@ -33,8 +32,8 @@ struct Kept {
 
 impl EpisodeHistory {
     /// An empty history that keeps `size` episodes, or one if `size` is 0.
-    pub fn new(size: usize, revision: LedgerRevision) -> Self {
-        Self(Arc::new(Kept { revision, size: size.max(1), ..Kept::default() }))
+    pub fn new(size: usize) -> Self {
+        Self(Arc::new(Kept { size: size.max(1), ..Kept::default() }))
     }
 
     /// Adds a closed episode and drops the oldest but the first where the bound asks for it.
@@ -78,19 +77,23 @@ impl EpisodeHistory {
         self.0.dropped
     }
 
-    /// The ledger's revision at which an episode last closed, or the cause of a closed one was settled. 0 in
-    /// a ledger whose stored form holds its closed episodes within it: nothing is stored apart.
+    /// How many have closed.
+    pub(crate) fn closed(&self) -> u64 {
+        self.dropped() + self.iter().count() as u64
+    }
+
+    pub(crate) fn size(&self) -> usize {
+        self.0.size
+    }
+
+    /// The ledger's revision at which an episode last closed, or the cause of a closed one was settled. 0
+    /// while none has, and in a ledger of an older format, whose closed episodes are not stored apart yet.
     pub fn revision(&self) -> LedgerRevision {
         self.0.revision
     }
 
     pub(crate) fn name(&mut self, revision: LedgerRevision) {
         Arc::make_mut(&mut self.0).revision = revision;
-    }
-
-    /// Whether only the revision was read.
-    pub(crate) fn is_elsewhere(&self) -> bool {
-        self.0.size == 0
     }
 
     /// Whether these are the same episodes, whenever they were stored.

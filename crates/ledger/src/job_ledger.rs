@@ -6,9 +6,7 @@ use steadfast_model::{
     MemberUuid, PipelineId, TaskGroupId, Timestamp,
 };
 
-use crate::episode::{
-    AttemptOutcome, Episode, EpisodeStatus, Incident, bounded, bounded_cause,
-};
+use crate::episode::{AttemptOutcome, Episode, EpisodeStatus, Incident, bounded, bounded_cause};
 use crate::history::EpisodeHistory;
 use crate::loss::{Facts, SharedLoss};
 use crate::stored::StoredLedger;
@@ -168,7 +166,7 @@ impl JobLedger {
             episode_count: 0,
             incident_count: 0,
             open: None,
-            history: EpisodeHistory::new(history_size, LedgerRevision::new(1)),
+            history: EpisodeHistory::new(history_size),
             last_counted: None,
             last_loss: None,
             watermark,
@@ -379,8 +377,8 @@ impl JobLedger {
     /// Whether all that happened since `durable` are losses and preparations: these can be taken in again
     /// from the journal. A confirmation, a recovery or an end can not.
     pub fn is_replayable_from(&self, durable: &Self) -> bool {
-        let closed_nothing = self.history.holds_the_same_as(&durable.history)
-            && self.tracking == durable.tracking;
+        let closed_nothing =
+            self.history.holds_the_same_as(&durable.history) && self.tracking == durable.tracking;
         let before = durable.open.as_ref();
         let counted_nothing = self.open.iter().all(|episode| {
             let before = before.filter(|before| before.number == episode.number);

@@ -7,6 +7,7 @@
 use steadfast_model::LossCause;
 
 use super::*;
+use crate::Loss;
 
 fn seen(text: &str) -> Cause {
     Cause::Seen(text.to_owned())

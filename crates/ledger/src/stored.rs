@@ -6,13 +6,10 @@
 //! never taken for one ledger.
 
 use serde::{Deserialize, Serialize, Serializer};
-use steadfast_model::{
-    LeaveClassification, LedgerRevision, LossCause, MemberEventSeq, MemberUuid, PipelineId,
-    TaskGroupId, Timestamp,
-};
+use steadfast_model::{LedgerRevision, MemberEventSeq, PipelineId, TaskGroupId, Timestamp};
 
 use crate::job_ledger::{JobLedger, LastLoss, Tracking};
-use crate::loss::{Facts, LossFacts};
+use crate::loss::LossFacts;
 use crate::{Episode, EpisodeHistory, Incident};
 
 /// A ledger with its closed episodes, or with what stands for them.
@@ -77,71 +74,74 @@ impl From<StoredLedger> for JobLedger {
     }
 }
 
-/// An incident as it is read: up to format 3 what is known of the loss was not apart from what it did to the
-/// job.
+/// An incident as it is written: a count stands beside its sample only where that is not all.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct WrittenIncident<'a> {
+    loss: &'a LossFacts,
+    pipelines: &'a [PipelineId],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pipeline_count: Option<u64>,
+    task_groups: &'a [TaskGroupId],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    task_group_count: Option<u64>,
+}
+
+impl Serialize for Incident {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let beside = |count: u64, sample: usize| Some(count).filter(|_| count != sample as u64);
+        let Self { loss, pipelines, pipeline_count, task_groups, task_group_count } = self;
+        let written = WrittenIncident {
+            loss,
+            pipelines,
+            pipeline_count: beside(*pipeline_count, pipelines.len()),
+            task_groups,
+            task_group_count: beside(*task_group_count, task_groups.len()),
+        };
+        written.serialize(serializer)
+    }
+}
+
+/// An incident as it is read.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct StoredIncident {
+    #[serde(flatten)]
+    loss: StoredLoss,
+    pipelines: Vec<PipelineId>,
+    pipeline_count: Option<u64>,
+    task_groups: Vec<TaskGroupId>,
+    task_group_count: Option<u64>,
+}
+
+/// Up to format 3 what is known of a loss was not apart from what it did to the job.
 #[derive(Deserialize)]
 #[serde(untagged)]
-pub(crate) enum StoredIncident {
-    #[serde(rename_all = "camelCase")]
-    Apart {
-        loss: LossFacts,
-        pipelines: Vec<PipelineId>,
-        pipeline_count: u64,
-        task_groups: Vec<TaskGroupId>,
-        task_group_count: u64,
-    },
-    #[serde(rename_all = "camelCase")]
-    Together {
-        seq: MemberEventSeq,
-        member: MemberUuid,
-        address: String,
-        classification: LeaveClassification,
-        cause: LossCause,
-        evidence: String,
-        declared: Timestamp,
-        pipelines: Vec<PipelineId>,
-        pipeline_count: u64,
-        task_groups: Vec<TaskGroupId>,
-        task_group_count: u64,
-    },
+enum StoredLoss {
+    Apart { loss: LossFacts },
+    Together(LossFacts),
 }
 
 impl From<StoredIncident> for Incident {
     fn from(stored: StoredIncident) -> Self {
-        match stored {
-            StoredIncident::Apart {
-                loss,
-                pipelines,
-                pipeline_count,
-                task_groups,
-                task_group_count,
-            } => Self { loss, pipelines, pipeline_count, task_groups, task_group_count },
-            StoredIncident::Together {
-                seq,
-                member,
-                address,
-                classification,
-                cause,
-                evidence,
-                declared,
-                pipelines,
-                pipeline_count,
-                task_groups,
-                task_group_count,
-            } => {
-                let facts =
-                    Facts { seq, member, address, classification, cause, evidence, declared };
-                let loss = LossFacts::from(facts);
-                Self { loss, pipelines, pipeline_count, task_groups, task_group_count }
-            }
+        let StoredIncident { loss, pipelines, pipeline_count, task_groups, task_group_count } =
+            stored;
+        let (StoredLoss::Apart { loss } | StoredLoss::Together(loss)) = loss;
+        Self {
+            loss,
+            pipeline_count: pipeline_count.unwrap_or(pipelines.len() as u64),
+            pipelines,
+            task_group_count: task_group_count.unwrap_or(task_groups.len() as u64),
+            task_groups,
         }
     }
 }
 
-/// Stands for closed episodes that are stored apart. Read as a history of no size.
+/// Stands for closed episodes that are stored apart. Read as a history in which they are missing.
 #[derive(Serialize)]
 struct Elsewhere {
     revision: LedgerRevision,
+    size: usize,
 }
 
 impl<'a, H> Written<'a, H> {
@@ -173,30 +173,36 @@ impl JobLedger {
     /// The ledger to be written without its closed episodes, which are stored apart. It is read as a
     /// ledger and made whole by [`JobLedger::with_closed_episodes`].
     pub fn without_closed_episodes(&self) -> impl Serialize + '_ {
-        Written::new(self, Elsewhere { revision: self.history.revision() })
+        let (revision, size) = (self.history.revision(), self.history.size());
+        Written::new(self, Elsewhere { revision, size })
     }
 
     /// Whether it was read without its closed episodes, so that they must be read too.
     pub fn lacks_closed_episodes(&self) -> bool {
-        self.history.is_elsewhere()
+        self.closed() != self.history.closed()
     }
 
     /// A ledger that was stored in two parts; `None` where these are not of one moment.
     #[must_use]
     pub fn with_closed_episodes(self, history: EpisodeHistory) -> Option<Self> {
-        let closed = history.dropped() + history.iter().count() as u64;
-        let is_its_own = !history.is_elsewhere()
-            && history.revision() == self.history.revision()
-            && closed + u64::from(self.open.is_some()) == self.episode_count;
-        is_its_own.then_some(Self { history, ..self })
+        let same_moment = history.revision() == self.history.revision();
+        Some(Self { history, ..self })
+            .filter(|whole| same_moment && !whole.lacks_closed_episodes())
     }
 
     /// The closed episodes where the store has not got them yet: it was last given those of revision
-    /// `stored`, or none yet (0). What was stored within the ledger gets a revision by this.
+    /// `stored`, or none (0). What was stored within the ledger gets a revision by this.
     pub fn closed_episodes_to_store(&mut self, stored: LedgerRevision) -> Option<EpisodeHistory> {
+        if self.closed() == 0 {
+            return None;
+        }
         if self.history.revision() == LedgerRevision::default() {
             self.history.name(self.revision);
         }
         (self.history.revision() != stored).then(|| self.history.clone())
+    }
+
+    fn closed(&self) -> u64 {
+        self.episode_count.saturating_sub(u64::from(self.open.is_some()))
     }
 }

@@ -1,6 +1,6 @@
 //! One story, and every write of a ledger in it goes wrong, one after the other, in every way that a
 //! store can fail: it is refused, it is refused and the coordinator is gone after it, nobody knows whether
-//! it was applied, or what was written cannot be read by the next coordinator.
+//! it was applied, or either part of what was written cannot be read by the next coordinator.
 //!
 //! The story: a member is lost, the first redeployment fails, the job recovers, a second member is lost,
 //! the job recovers again and is cancelled. It must come to that end whatever happens to the ledger, and
@@ -27,14 +27,17 @@ enum Trouble {
     RefusedThenRestart,
     Unknown { applied: bool },
     Undecodable,
+    /// The closed episodes, which are stored apart.
+    EpisodesUndecodable,
 }
 
-const TROUBLES: [Trouble; 5] = [
+const TROUBLES: [Trouble; 6] = [
     Trouble::Refused,
     Trouble::RefusedThenRestart,
     Trouble::Unknown { applied: false },
     Trouble::Unknown { applied: true },
     Trouble::Undecodable,
+    Trouble::EpisodesUndecodable,
 ];
 
 /// What a write of a ledger holds.
@@ -54,6 +57,8 @@ struct Story {
     epoch: Epoch,
     /// Writes of a ledger so far.
     writes: Vec<Write>,
+    /// Which of them put closed episodes too.
+    with_episodes: Vec<usize>,
     trouble: Option<(usize, Trouble)>,
     /// What a failure says.
     name: String,
@@ -66,7 +71,7 @@ impl Story {
         let left = Faults { losses: 0, failures: 0, changes: 0, refusals: 0 };
         let name = format!("{trouble:?}");
         let cluster = Cluster::empty(3, left);
-        let mut story = Self { cluster, store, epoch, writes: Vec::new(), trouble, name };
+        let mut story = Self { cluster, store, epoch, writes: Vec::new(), with_episodes: Vec::new(), trouble, name };
         story.cluster.take_over();
         story.settle(true);
         while story.cluster.record().is_none() {
@@ -137,6 +142,9 @@ impl Story {
         if let Some(write) = write {
             let trouble_at = self.trouble.filter(|(at, _)| *at == self.writes.len());
             trouble = trouble_at.map(|(_, trouble)| trouble);
+            if ops.iter().any(|op| matches!(op, Op::PutEpisodes { .. })) {
+                self.with_episodes.push(self.writes.len());
+            }
             self.writes.push(write);
         }
         match trouble {
@@ -146,7 +154,7 @@ impl Story {
             Some(Trouble::Unknown { applied }) => {
                 self.store.inject(Fault::Unknown { applied }, 1);
             }
-            Some(Trouble::Undecodable) | None => {}
+            Some(Trouble::Undecodable | Trouble::EpisodesUndecodable) | None => {}
         }
         match self.store.apply(self.epoch, &ops) {
             Ok(_) => self.cluster.commit(),
@@ -162,14 +170,17 @@ impl Story {
         self.cluster.carry_out();
         match trouble {
             Some(Trouble::RefusedThenRestart) => self.restart(),
-            Some(Trouble::Undecodable) => {
-                let rows = self.store.dump();
-                let key = rows.keys().find(|key| key.starts_with("ledger/"));
-                self.store.plant(key.expect("it was just written"), b"{");
-                self.restart();
-            }
+            Some(Trouble::Undecodable) => self.damage("ledger/"),
+            Some(Trouble::EpisodesUndecodable) => self.damage("episodes/"),
             _ => {}
         }
+    }
+
+    fn damage(&mut self, kind: &str) {
+        let rows = self.store.dump();
+        let key = rows.keys().find(|key| key.starts_with(kind));
+        self.store.plant(key.expect("it is written"), b"{");
+        self.restart();
     }
 
     fn write_of(&self, op: &Op) -> Option<Write> {
@@ -227,14 +238,21 @@ const TRUTH: Numbers = Numbers { attempts: 3, episodes: 2, incidents: 2 };
 #[test]
 fn whatever_happens_to_a_ledgers_write_the_story_ends_as_it_should_and_nobody_is_lied_to() {
     use Write::{End, Final, Replayable};
-    let writes = Story::tell(None).writes;
+    let Story { writes, with_episodes, .. } = Story::tell(None);
     // It is created, lost, deployed, deployed again, recovers; is lost, deployed, recovers; ends.
     let story = [Final, Replayable, Final, Final, Final, Replayable, Final, Final, End];
     assert_eq!(writes, story);
+    // Each time it recovers an episode closes.
+    assert_eq!(with_episodes, [4, 7]);
     for (at, write) in writes.iter().enumerate() {
         for trouble in TROUBLES {
-            if (*write, trouble) == (End, Trouble::Undecodable) {
+            if *write == End
+                && matches!(trouble, Trouble::Undecodable | Trouble::EpisodesUndecodable)
+            {
                 continue; // no coordinator loads a history
+            }
+            if trouble == Trouble::EpisodesUndecodable && at < with_episodes[0] {
+                continue; // none has closed
             }
             let story = Story::tell(Some((at, trouble)));
             let name = format!("write {} of {}, {write:?}, {trouble:?}", at + 1, writes.len());
@@ -247,7 +265,7 @@ fn whatever_happens_to_a_ledgers_write_the_story_ends_as_it_should_and_nobody_is
                 Trouble::Refused | Trouble::RefusedThenRestart => *write == Write::Replayable,
                 // What was not applied did not happen, and happens again.
                 Trouble::Unknown { .. } => true,
-                Trouble::Undecodable => false,
+                Trouble::Undecodable | Trouble::EpisodesUndecodable => false,
             };
             assert_eq!(shown.tracking_complete, comes_back, "{name}: {shown:?}");
         }

@@ -40,6 +40,7 @@ async fn filled() -> MemoryStore {
         Op::PutLedger { job: JobId::new(CLEAN), ledger: Arc::new(clean) },
         Op::PutJob(Arc::new(waiting(DIRTY, Some(&dirty())))),
         Op::PutLedger { job: JobId::new(DIRTY), ledger: Arc::new(dirty()) },
+        Op::PutEpisodes { job: JobId::new(DIRTY), episodes: dirty().history().clone() },
         // Its ledger is missing though it wants one.
         Op::PutJob(Arc::new(waiting(UNKNOWN, None))),
         Op::PutProcessed(MemberEventSeq::new(2)),

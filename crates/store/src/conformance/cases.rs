@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use steadfast_engine::records::Snapshot;
-use steadfast_model::{FencingToken, JobId, MemberEventSeq, TaskGroupId, Timestamp};
+use steadfast_model::{
+    FencingToken, JobId, LedgerRevision, MemberEventSeq, TaskGroupId, Timestamp,
+};
 
 use super::{Case, Place, samples};
 use crate::{
@@ -34,6 +36,7 @@ pub(super) const ALL: &[Case] = cases![
     a_large_batch_is_one_transaction,
     checkpoints_and_commits_do_not_disturb_each_other,
     one_bad_ledger_fails_nothing_else,
+    closed_episodes_stay_while_their_ledger_goes_on,
     one_bad_history_record_fails_nothing_else,
     a_bad_record_of_a_job_or_member_is_named,
     a_newer_format_is_never_taken_for_damage_and_lets_nobody_lead,
@@ -60,6 +63,13 @@ fn put_job(n: u64) -> Op {
 
 fn put_ledger(n: u64) -> Op {
     Op::PutLedger { job: JobId::new(n), ledger: Arc::new(samples::ledger()) }
+}
+
+/// A ledger in its two parts.
+fn put_ledger_with_history(n: u64) -> [Op; 2] {
+    let (job, ledger) = (JobId::new(n), samples::ledger_with_history());
+    let episodes = ledger.history().clone();
+    [Op::PutLedger { job, ledger: Arc::new(ledger) }, Op::PutEpisodes { job, episodes }]
 }
 
 fn put_token(job: u64, task_group: u32, token: u64) -> Op {
@@ -235,7 +245,8 @@ async fn a_job_that_ends_takes_all_of_its_running_state_with_it(place: Arc<dyn P
     let mut term = lead(&store).await;
     // Ids of which one is the beginning of the other: a removal by prefix must tell them apart.
     for n in [1, 10, 11] {
-        let ops = vec![put_job(n), put_ledger(n), put_token(n, 1, 1)];
+        let mut ops = vec![put_job(n), put_token(n, 1, 1)];
+        ops.extend(put_ledger_with_history(n));
         term.commit(ops).await.expect("it commits");
         let value = Bytes::from_static(b"position");
         assert_eq!(store.write_checkpoint(guard(&*term, n, 1), value).await, Ok(()));
@@ -245,7 +256,8 @@ async fn a_job_that_ends_takes_all_of_its_running_state_with_it(place: Arc<dyn P
     term.commit(ops).await.expect("it commits");
     let loaded = load(&store).await;
     assert_eq!(ids(&loaded), [10, 11]);
-    assert_eq!(loaded.ledgers.keys().map(|id| id.get()).collect::<Vec<_>>(), [10, 11]);
+    let ledger_of = |n: u64| (JobId::new(n), Ok(samples::ledger_with_history()));
+    assert_eq!(loaded.ledgers, [ledger_of(10), ledger_of(11)].into());
     let ended = Timestamp::from_millis(5);
     assert_eq!(loaded.finished, [(JobId::new(1), ended)]);
     let history = store.history(JobId::new(1)).await.expect("the history is read");
@@ -261,6 +273,10 @@ async fn a_job_that_ends_takes_all_of_its_running_state_with_it(place: Arc<dyn P
         let refused = store.write_checkpoint(late, Bytes::new()).await;
         assert_eq!(refused, Err(CheckpointError::Superseded { current: None }));
     }
+    let [ledger, _] = put_ledger_with_history(1);
+    term.commit(vec![put_job(1), ledger]).await.expect("it commits");
+    let ledger = load(&store).await.ledgers.remove(&JobId::new(1));
+    assert!(ledger.is_some_and(|ledger| ledger.is_err()), "its closed episodes are gone too");
 }
 
 async fn the_history_is_listed_newest_first_page_by_page(place: Arc<dyn Place>) {
@@ -383,17 +399,38 @@ async fn checkpoints_and_commits_do_not_disturb_each_other(place: Arc<dyn Place>
 
 async fn one_bad_ledger_fails_nothing_else(place: Arc<dyn Place>) {
     let store = place.open().await;
-    let ops = (1..=2).flat_map(|n| [put_job(n), put_ledger(n)]).collect();
-    lead(&store).await.commit(ops).await.expect("it commits");
+    let whole = |n| [put_job(n)].into_iter().chain(put_ledger_with_history(n));
+    lead(&store).await.commit((1..=2).flat_map(whole).collect()).await.expect("it commits");
     drop(store);
-    place.plant("ledger/1", br#"{"format":1,"record":{"revision":"#).await;
+    let other_moment = br#"{"format":4,"record":{"revision":1,"size":10}}"#;
+    for (key, damage) in [
+        ("ledger/1", &br#"{"format":1,"record":{"revision":"#[..]),
+        ("episodes/1", br#"{"format":4,"record":{"revision":"#),
+        ("episodes/1", other_moment),
+    ] {
+        place.plant(key, damage).await;
+        let store = place.open().await;
+        let loaded = load(&store).await;
+        assert_eq!(ids(&loaded), [1, 2]);
+        assert!(loaded.ledgers[&JobId::new(1)].as_ref().is_err_and(|text| !text.is_empty()));
+        assert_eq!(loaded.ledgers[&JobId::new(2)], Ok(samples::ledger_with_history()));
+        let anew = put_ledger_with_history(1).to_vec();
+        lead(&store).await.commit(anew).await.expect("it can be put anew");
+        let ledger = load(&store).await.ledgers.remove(&JobId::new(1));
+        assert_eq!(ledger, Some(Ok(samples::ledger_with_history())));
+    }
+}
+
+async fn closed_episodes_stay_while_their_ledger_goes_on(place: Arc<dyn Place>) {
     let store = place.open().await;
-    let loaded = load(&store).await;
-    assert_eq!(ids(&loaded), [1, 2]);
-    assert!(loaded.ledgers[&JobId::new(1)].as_ref().is_err_and(|text| !text.is_empty()));
-    assert_eq!(loaded.ledgers[&JobId::new(2)], Ok(samples::ledger()));
-    lead(&store).await.commit(vec![put_ledger(1)]).await.expect("it can be put anew");
-    assert_eq!(load(&store).await.ledgers[&JobId::new(1)], Ok(samples::ledger()));
+    let mut term = lead(&store).await;
+    let (job, mut ledger) = (JobId::new(1), samples::ledger_with_history());
+    let ops = [put_job(1)].into_iter().chain(put_ledger_with_history(1));
+    term.commit(ops.collect()).await.expect("it commits");
+    ledger.skip_to_revision(LedgerRevision::new(99));
+    let alone = Op::PutLedger { job, ledger: Arc::new(ledger.clone()) };
+    term.commit(vec![alone]).await.expect("a ledger is put without its closed episodes");
+    assert_eq!(load(&store).await.ledgers[&job], Ok(ledger));
 }
 
 async fn one_bad_history_record_fails_nothing_else(place: Arc<dyn Place>) {

@@ -137,6 +137,16 @@ pub fn ledger() -> JobLedger {
     ledger
 }
 
+/// The same after it had recovered and another member was lost: one episode is closed, one open.
+pub fn ledger_with_history() -> JobLedger {
+    let pipeline = PipelineId::new(1);
+    let mut ledger = ledger();
+    let _ = ledger.recovered(pipeline, STARTED + 900);
+    let _ = ledger.member_lost(&event(2).loss(), &[pipeline], &[TaskGroupId::new(2)]);
+    let _ = ledger.prepare(pipeline);
+    ledger
+}
+
 /// The `n`-th job after its end at this time.
 pub fn history(n: u64, finished: Timestamp) -> HistoryRecord {
     let mut job = job(n);
