@@ -52,6 +52,9 @@ mod ladder;
 #[path = "../../validator/src/lease.rs"]
 mod lease;
 #[allow(dead_code)]
+#[path = "../../coordinator/src/pace.rs"]
+mod pace;
+#[allow(dead_code)]
 #[path = "../../coordinator/src/progress.rs"]
 mod progress;
 #[allow(dead_code)]
