@@ -148,6 +148,12 @@ fn batch_of<'a>(ops: &'a [Op], head: &'a Head) -> Batch<'a> {
 }
 
 impl EncodedBatch {
+    /// The keys that [`EncodedBatch::write`] reads, for an engine that has to fetch them first.
+    #[cfg(feature = "etcd")]
+    pub(crate) fn reads(&self) -> impl Iterator<Item = String> {
+        self.removals.forgotten.iter().map(|job| keys::finished(*job))
+    }
+
     /// Writes it into an open transaction.
     ///
     /// # Errors

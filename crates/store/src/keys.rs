@@ -1,6 +1,8 @@
 //! Under which key each record lies. Keys are text, so that a dump can be read, and ordered as their
 //! readers want them: events ascending, summaries newest first.
 
+use std::sync::LazyLock;
+
 use steadfast_model::{JobId, MemberEventSeq, MemberUuid, RequestId, TaskGroupId, Timestamp};
 
 /// Who committed last, and how often; compared by every commit.
@@ -85,6 +87,43 @@ impl Range {
         Self { from: format!("{name}/"), to: format!("{name}0") }
     }
 
+    fn only(key: &str) -> Self {
+        // No key lies between a key and the same with a zero byte added.
+        Self { from: key.to_owned(), to: format!("{key}\0") }
+    }
+
+    pub(crate) fn contains(&self, key: &str) -> bool {
+        self.from.as_str() <= key && key < self.to.as_str()
+    }
+
+    /// Everything that a leader starts from.
+    pub(crate) fn loaded() -> &'static [Self] {
+        static LOADED: LazyLock<Vec<Range>> = LazyLock::new(|| {
+            let keys = [CLUSTER, HEAD, LEADER, PROCESSED, SECRET].map(Range::only);
+            let folders = [
+                Range::events(),
+                Range::jobs(),
+                Range::ledgers(),
+                Range::members(),
+                Range::requests(),
+                Range::summaries(),
+            ];
+            keys.into_iter().chain(folders).collect()
+        });
+        &LOADED
+    }
+
+    /// One range with all of it, and without what changes most often: checkpoints and tokens.
+    #[cfg(any(test, feature = "etcd"))]
+    pub(crate) fn followed() -> Self {
+        Self { from: CLUSTER.to_owned(), to: "token/".to_owned() }
+    }
+
+    /// Whether a leader starts from this key.
+    pub(crate) fn is_loaded(key: &str) -> bool {
+        Self::loaded().iter().any(|range| range.contains(key))
+    }
+
     pub(crate) fn jobs() -> Self {
         Self::folder("job")
     }
@@ -120,7 +159,6 @@ impl Range {
 
     /// The summaries behind this one.
     pub(crate) fn summaries_after(finished: Timestamp, id: JobId) -> Self {
-        // No key lies between a key and the same with a zero byte added.
         Self { from: summary(finished, id) + "\0", ..Self::summaries() }
     }
 
@@ -145,6 +183,25 @@ mod tests {
         assert_eq!(parse_summary("summary/x/5"), None);
         let after = Range::summaries_after(Timestamp::from_millis(7), JobId::new(5));
         assert!(key(7, 5) < after.from && after.from < key(7, 50) && after.from < key(6, 1));
+    }
+
+    #[test]
+    fn what_is_loaded_is_told_by_its_key_alone() {
+        for range in Range::loaded() {
+            assert!(Range::is_loaded(&range.from), "{range:?}");
+            assert!(Range::followed().contains(&range.from), "{range:?}");
+        }
+        let task_group = TaskGroupId::new(1);
+        let others = [
+            checkpoint(JobId::new(1), task_group),
+            token(JobId::new(1), task_group),
+            history(JobId::new(1)),
+            finished(JobId::new(1)),
+        ];
+        for key in &others {
+            assert!(!Range::is_loaded(key), "{key}");
+        }
+        assert!(others[..2].iter().all(|key| !Range::followed().contains(key)));
     }
 
     #[test]

@@ -11,18 +11,19 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use steadfast_engine::records::HistoryRecord;
 use steadfast_model::{Epoch, JobId, TaskGroupId};
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 
 use crate::batch;
 use crate::history::{HistoryCursor, HistoryPage};
-use crate::keys::Range;
 use crate::ops::Op;
 use crate::records::Head;
+use crate::standby::{Change, MAX_BEHIND, Standby};
 use crate::store::{
     CheckpointError, CheckpointGuard, CommitError, LeaderInfo, Limits, Loaded, Refusal, Rev, Store,
     StoreError, Term,
 };
-use crate::transaction::{self, Rows, RowsMut};
+use crate::table::{Staged, Table};
+use crate::transaction;
 
 /// A handle on one store in memory.
 #[derive(Clone, Debug)]
@@ -63,10 +64,8 @@ struct State {
     /// The present term, unless it is in doubt after an unknown outcome.
     leading: Option<Head>,
     lost: watch::Sender<bool>,
+    followers: Vec<mpsc::Sender<Change>>,
 }
-
-#[derive(Debug, Default)]
-struct Table(BTreeMap<String, Vec<u8>>);
 
 impl Default for MemoryStore {
     fn default() -> Self {
@@ -87,7 +86,8 @@ impl MemoryStore {
         let created = rows.transaction(|rows| transaction::create(rows, [0x5f; 32]));
         debug_assert_eq!(created, Ok(()));
         let lost = watch::Sender::new(false);
-        let state = State { rows, faults: VecDeque::new(), leading: None, lost };
+        let state =
+            State { rows, faults: VecDeque::new(), leading: None, lost, followers: Vec::new() };
         Self { limits, state: Arc::new(Mutex::new(state)) }
     }
 
@@ -128,9 +128,7 @@ impl MemoryStore {
         if applied != Some(false) {
             let next = head.next();
             let batch = batch::encode(ops, &next, self.limits).map_err(CommitError::NotApplied)?;
-            state.rows.transaction(|rows: &mut Transaction<'_>| {
-                transaction::commit(rows, &head, &batch)
-            })?;
+            state.write(|rows| transaction::commit(rows, &head, &batch))?;
             state.leading = Some(next);
         }
         if applied.is_some() {
@@ -158,7 +156,7 @@ impl MemoryStore {
         guard: CheckpointGuard,
         value: &[u8],
     ) -> Result<(), CheckpointError> {
-        let write = |rows: &mut Transaction<'_>| transaction::write_checkpoint(rows, guard, value);
+        let write = |rows: &mut Staged<'_>| transaction::write_checkpoint(rows, guard, value);
         self.state().rows.transaction(write)
     }
 
@@ -177,12 +175,12 @@ impl MemoryStore {
 
     /// Puts bytes under a key past every guard: what damage, or a newer version, may have left there.
     pub fn plant(&self, key: &str, value: &[u8]) {
-        self.state().rows.0.insert(key.to_owned(), value.to_vec());
+        self.state().rows.insert(key.to_owned(), value.to_vec());
     }
 
     /// Every key and its bytes, for comparing two moments.
     pub fn dump(&self) -> BTreeMap<String, Vec<u8>> {
-        self.state().rows.0.clone()
+        self.state().rows.as_map().clone()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -194,12 +192,24 @@ impl MemoryStore {
 impl State {
     fn begin_term(&mut self, me: &LeaderInfo) -> Result<Epoch, StoreError> {
         // No candidate gets no answer here, so commits need no random id.
-        let head = self.rows.transaction(|rows| transaction::lead(rows, me, 0))?;
+        let head = self.write(|rows| transaction::lead(rows, me, 0))?;
         let epoch = head.epoch;
         self.leading = Some(head);
         self.lost.send_replace(true);
         self.lost = watch::Sender::new(false);
         Ok(epoch)
+    }
+
+    /// One transaction that standbys are told of.
+    fn write<T, E>(&mut self, body: impl FnOnce(&mut Staged<'_>) -> Result<T, E>) -> Result<T, E> {
+        let (done, writes) = self.rows.stage(body)?;
+        if !self.followers.is_empty() {
+            let change: Change = writes.clone().into();
+            // One that is too far behind, or gone, is dropped: it has missed something.
+            self.followers.retain(|follower| follower.try_send(change.clone()).is_ok());
+        }
+        self.rows.apply(writes);
+        Ok(done)
     }
 
     fn take_fault(&mut self, ops: &[Op]) -> Option<Fault> {
@@ -211,79 +221,6 @@ impl State {
             self.faults.remove(index);
         }
         Some(fault)
-    }
-}
-
-impl Rows for Table {
-    fn get(&self, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
-        Ok(self.0.get(key).cloned())
-    }
-
-    fn scan(&self, range: &Range, limit: usize) -> Result<Vec<(String, Vec<u8>)>, StoreError> {
-        let rows = self.0.range(range.from.clone()..range.to.clone());
-        Ok(rows.take(limit).map(|(key, value)| (key.clone(), value.clone())).collect())
-    }
-}
-
-/// An open transaction: what was written, in order, until it is applied.
-struct Transaction<'a> {
-    table: &'a mut Table,
-    writes: Vec<Write>,
-}
-
-enum Write {
-    Put(String, Vec<u8>),
-    Delete(String),
-    DeleteRange(Range),
-}
-
-impl Table {
-    /// Runs `body` in one transaction, of which nothing is left after an error.
-    fn transaction<T, E>(
-        &mut self,
-        body: impl FnOnce(&mut Transaction<'_>) -> Result<T, E>,
-    ) -> Result<T, E> {
-        let mut transaction = Transaction { table: self, writes: Vec::new() };
-        let done = body(&mut transaction)?;
-        let Transaction { table: Self(rows), writes } = transaction;
-        for write in writes {
-            match write {
-                Write::Put(key, value) => drop(rows.insert(key, value)),
-                Write::Delete(key) => drop(rows.remove(&key)),
-                Write::DeleteRange(Range { from, to }) => {
-                    let keys: Vec<_> = rows.range(from..to).map(|(key, _)| key.clone()).collect();
-                    keys.iter().for_each(|key| drop(rows.remove(key)));
-                }
-            }
-        }
-        Ok(done)
-    }
-}
-
-impl Rows for Transaction<'_> {
-    fn get(&self, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
-        self.table.get(key)
-    }
-
-    fn scan(&self, range: &Range, limit: usize) -> Result<Vec<(String, Vec<u8>)>, StoreError> {
-        self.table.scan(range, limit)
-    }
-}
-
-impl RowsMut for Transaction<'_> {
-    fn put(&mut self, key: &str, value: &[u8]) -> Result<(), Refusal> {
-        self.writes.push(Write::Put(key.to_owned(), value.to_vec()));
-        Ok(())
-    }
-
-    fn delete(&mut self, key: &str) -> Result<(), Refusal> {
-        self.writes.push(Write::Delete(key.to_owned()));
-        Ok(())
-    }
-
-    fn delete_range(&mut self, range: &Range) -> Result<(), Refusal> {
-        self.writes.push(Write::DeleteRange(range.clone()));
-        Ok(())
     }
 }
 
@@ -300,7 +237,17 @@ impl Store for MemoryStore {
     async fn lead(&self, me: LeaderInfo) -> Result<Box<dyn Term>, StoreError> {
         let mut state = self.state();
         let epoch = state.begin_term(&me)?;
-        Ok(Box::new(MemoryTerm { store: self.clone(), epoch, lost: state.lost.subscribe() }))
+        let rev = state.leading.as_ref().map_or(Rev(0), |head| Rev(head.n));
+        Ok(Box::new(MemoryTerm { store: self.clone(), epoch, rev, lost: state.lost.subscribe() }))
+    }
+
+    async fn follow(&self) -> Result<Option<Standby>, StoreError> {
+        let mut state = self.state();
+        let (sender, changes) = mpsc::channel(MAX_BEHIND);
+        let rows = state.rows.as_map().iter().map(|(key, value)| (key.clone(), value.clone()));
+        let standby = Standby::new(rows, changes)?;
+        state.followers.push(sender);
+        Ok(Some(standby))
     }
 
     async fn history(&self, job: JobId) -> Result<Option<HistoryRecord>, StoreError> {
@@ -336,6 +283,7 @@ impl Store for MemoryStore {
 struct MemoryTerm {
     store: MemoryStore,
     epoch: Epoch,
+    rev: Rev,
     lost: watch::Receiver<bool>,
 }
 
@@ -345,8 +293,13 @@ impl Term for MemoryTerm {
         self.epoch
     }
 
+    fn rev(&self) -> Rev {
+        self.rev
+    }
+
     async fn commit(&mut self, ops: Vec<Op>) -> Result<Rev, CommitError> {
-        self.store.apply(self.epoch, &ops)
+        self.rev = self.store.apply(self.epoch, &ops)?;
+        Ok(self.rev)
     }
 
     fn lost(&self) -> watch::Receiver<bool> {
@@ -356,7 +309,7 @@ impl Term for MemoryTerm {
     async fn resign(self: Box<Self>) {
         let state = &mut *self.store.state();
         if let Some(head) = state.leading.take_if(|head| head.epoch == self.epoch) {
-            let resigned = state.rows.transaction(|rows| transaction::resign(rows, &head));
+            let resigned = state.write(|rows| transaction::resign(rows, &head));
             debug_assert_eq!(resigned, Ok(()));
             state.lost.send_replace(true);
         }
@@ -401,5 +354,21 @@ mod tests {
         assert_eq!(store.apply(epoch, &ledger), refused(Refusal::Full));
         assert_eq!(store.apply(epoch, &ledger), refused(Refusal::Full));
         assert!(store.apply(epoch, &ledger).is_ok());
+    }
+
+    #[tokio::test]
+    async fn a_standby_that_is_too_far_behind_has_missed_something() {
+        let store = MemoryStore::new();
+        let mut standby = store.follow().await.unwrap().unwrap();
+        let epoch = store.begin_term(&samples::leader(1)).unwrap();
+        let mut last = Rev(0);
+        for _ in 0..MAX_BEHIND {
+            last = store.apply(epoch, &[]).unwrap();
+        }
+        assert_eq!(standby.reach(last).await, Err(crate::Missed));
+        let mut standby = store.follow().await.unwrap().unwrap();
+        assert_eq!(standby.rev(), last);
+        let next = store.apply(epoch, &[]).unwrap();
+        assert_eq!(standby.reach(next).await, Ok(()));
     }
 }

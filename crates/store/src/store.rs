@@ -10,6 +10,8 @@ use tokio::sync::watch;
 
 use crate::history::{HistoryCursor, HistoryPage};
 use crate::ops::Op;
+use crate::standby::Standby;
+use crate::tenure::Tenure;
 
 /// The largest value of one checkpoint.
 pub const MAX_CHECKPOINT_BYTES: usize = 64 * 1024;
@@ -31,11 +33,21 @@ pub trait Store: Send + Sync {
     async fn load(&self) -> Result<Loaded, StoreError>;
 
     /// Begins a term: its epoch is durably greater than all before, and whoever led until now is
-    /// [`CommitError::Fenced`] from here on.
+    /// [`CommitError::Fenced`] from here on. A term of the same handle ends with the call. Where others can
+    /// lead, it waits until none does; a candidate that no longer wants to drops the future.
     ///
     /// # Errors
     /// Where the store cannot be written, or was last written in a newer format.
     async fn lead(&self, me: LeaderInfo) -> Result<Box<dyn Term>, StoreError>;
+
+    /// A copy of what [`Store::load`] finds that goes on with every commit, for whoever may lead next;
+    /// `None` where nobody can stand by, since one process holds the store.
+    ///
+    /// # Errors
+    /// As [`Store::load`], as far as it can be said without reading every record.
+    async fn follow(&self) -> Result<Option<Standby>, StoreError> {
+        Ok(None)
+    }
 
     /// One ended job in full; `None` if the history does not hold it.
     ///
@@ -83,6 +95,16 @@ pub trait Store: Send + Sync {
 pub trait Term: Send {
     /// Greater than that of every term before; agents and containers refuse lower ones.
     fn epoch(&self) -> Epoch;
+
+    /// The revision of its last commit, at first that of its beginning. What is loaded at it, or at a
+    /// later one, holds everything that was committed before this term.
+    fn rev(&self) -> Rev;
+
+    /// Until when this term may act without asking the store; see [`Tenure`]. Without an end where nobody
+    /// else can lead while this process lives.
+    fn tenure(&self) -> Tenure {
+        Tenure::without_end()
+    }
 
     /// Commits all of `ops` or none, durably before the answer, provided that this term still leads.
     /// `&mut`: one commit is in flight at a time. Of several ops on one record the last one counts. A

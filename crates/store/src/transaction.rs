@@ -168,11 +168,7 @@ pub(crate) fn history_page(
     after: Option<HistoryCursor>,
     limit: usize,
 ) -> Result<HistoryPage, StoreError> {
-    let range = match after {
-        Some(HistoryCursor { finished, job }) => Range::summaries_after(finished, job),
-        None => Range::summaries(),
-    };
-    let mut found = summaries(rows, &range, limit.saturating_add(1))?;
+    let mut found = summaries(rows, &page_range(after), limit.saturating_add(1))?;
     let more = found.len() > limit;
     found.truncate(limit);
     let next = found.last().map(|(cursor, _)| *cursor).filter(|_| more);
@@ -184,6 +180,14 @@ pub(crate) fn history_page(
         })
         .collect();
     Ok(HistoryPage { entries, next })
+}
+
+/// Where a page begins; it ends after one row more than it shows.
+pub(crate) fn page_range(after: Option<HistoryCursor>) -> Range {
+    match after {
+        Some(HistoryCursor { finished, job }) => Range::summaries_after(finished, job),
+        None => Range::summaries(),
+    }
 }
 
 /// Summaries as they are stored; what they are of is in their keys.
@@ -288,4 +292,46 @@ fn refused(error: StoreError) -> CommitError {
 
 fn in_doubt(error: StoreError) -> CheckpointError {
     CheckpointError::Unavailable(error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use super::*;
+    use crate::table::Table;
+
+    /// Rows that note what is read of them.
+    struct Noting {
+        rows: Table,
+        read: RefCell<Vec<Range>>,
+    }
+
+    impl Rows for Noting {
+        fn get(&self, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
+            let range = Range { from: key.to_owned(), to: format!("{key}\0") };
+            self.read.borrow_mut().push(range);
+            self.rows.get(key)
+        }
+
+        fn scan(&self, range: &Range, limit: usize) -> Result<Vec<(String, Vec<u8>)>, StoreError> {
+            self.read.borrow_mut().push(range.clone());
+            self.rows.scan(range, limit)
+        }
+    }
+
+    /// Stores at a distance fetch, and standbys follow, by that list.
+    #[test]
+    fn loading_reads_what_the_list_of_keys_says_and_nothing_else() {
+        let mut rows = Table::default();
+        rows.transaction(|rows| create(rows, [7; 32])).unwrap();
+        let noting = Noting { rows, read: RefCell::default() };
+        load(&noting).unwrap();
+        let mut read = noting.read.into_inner();
+        let mut listed = Range::loaded().to_vec();
+        for ranges in [&mut read, &mut listed] {
+            ranges.sort_by(|one, other| one.from.cmp(&other.from));
+        }
+        assert_eq!(read, listed);
+    }
 }

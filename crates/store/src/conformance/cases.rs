@@ -57,11 +57,11 @@ async fn page(store: &Arc<dyn Store>, limit: usize) -> HistoryPage {
     store.history_page(None, limit).await.expect("the history is listed")
 }
 
-fn put_job(n: u64) -> Op {
+pub(super) fn put_job(n: u64) -> Op {
     Op::PutJob(Arc::new(samples::job(n)))
 }
 
-fn put_ledger(n: u64) -> Op {
+pub(super) fn put_ledger(n: u64) -> Op {
     Op::PutLedger { job: JobId::new(n), ledger: Arc::new(samples::ledger()) }
 }
 
@@ -72,16 +72,16 @@ fn put_ledger_with_history(n: u64) -> [Op; 2] {
     [Op::PutLedger { job, ledger: Arc::new(ledger) }, Op::PutEpisodes { job, episodes }]
 }
 
-fn put_token(job: u64, task_group: u32, token: u64) -> Op {
+pub(super) fn put_token(job: u64, task_group: u32, token: u64) -> Op {
     let (job, task_group) = (JobId::new(job), TaskGroupId::new(task_group));
     Op::PutToken { job, task_group, token: FencingToken::new(token) }
 }
 
-fn end_job(n: u64, finished: u64) -> Op {
+pub(super) fn end_job(n: u64, finished: u64) -> Op {
     Op::EndJob(Arc::new(samples::history(n, Timestamp::from_millis(finished))))
 }
 
-fn guard(term: &dyn Term, job: u64, token: u64) -> CheckpointGuard {
+pub(super) fn guard(term: &dyn Term, job: u64, token: u64) -> CheckpointGuard {
     CheckpointGuard {
         epoch: term.epoch(),
         job: JobId::new(job),
@@ -119,8 +119,10 @@ async fn what_was_put_is_loaded_also_after_reopening(place: Arc<dyn Place>) {
         Op::PutProcessed(MemberEventSeq::new(1)),
     ];
     let first = store.load().await.expect("it loads").rev;
+    assert_eq!(term.rev(), first, "a term begins with its own revision");
     let rev = term.commit(ops).await.expect("it commits");
     assert!(rev > first, "{rev:?} follows {first:?}");
+    assert!(term.rev() == rev && term.tenure().holds());
     let expected = Snapshot {
         member_event_seq: MemberEventSeq::new(1),
         processed: MemberEventSeq::new(1),

@@ -6,6 +6,7 @@
 mod cases;
 mod operators;
 pub mod samples;
+mod standbys;
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -35,7 +36,7 @@ type Case = (&'static str, fn(Arc<dyn Place>) -> Outcome);
 /// # Panics
 /// When a case does not hold.
 pub async fn suite(mut fresh: impl FnMut() -> Arc<dyn Place>) {
-    for (name, case) in cases::ALL.iter().chain(operators::ALL) {
+    for (name, case) in cases::ALL.iter().chain(operators::ALL).chain(standbys::ALL) {
         let outcome = tokio::spawn(case(fresh())).await;
         assert!(outcome.is_ok(), "the store does not conform: {name}");
     }

@@ -14,7 +14,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use rustix::rand::{GetRandomFlags, getrandom};
 use steadfast_engine::records::HistoryRecord;
 use steadfast_model::{Epoch, JobId, TaskGroupId};
 use tokio::sync::watch;
@@ -30,7 +29,7 @@ use crate::store::{
     CheckpointError, CheckpointGuard, CommitError, LeaderInfo, Limits, Loaded, Refusal, Rev, Store,
     StoreError, Term,
 };
-use crate::transaction;
+use crate::{random, transaction};
 
 /// SQLite sets no limit that a batch reaches; this one keeps a defect from filling the memory.
 const LIMITS: Limits = Limits { max_ops: 1_000_000, max_bytes: 512 * 1024 * 1024 };
@@ -64,7 +63,7 @@ impl Embedded {
         let directory = Arc::new(Directory::hold(directory.as_ref())?);
         let path = directory.database()?;
         let shared = |connection| SharedConnection::new(connection, Arc::clone(&directory));
-        let writer = shared(database::open(&path, random()?)?);
+        let writer = shared(database::open(&path, random::bytes()?)?);
         directory.sync()?;
         let reader = shared(database::open_reader(&path)?);
         let lost = Arc::new(Mutex::new(watch::Sender::new(false)));
@@ -94,7 +93,7 @@ impl Store for Embedded {
     async fn lead(&self, me: LeaderInfo) -> Result<Box<dyn Term>, StoreError> {
         let LeaderInfo { url, host, pid, .. } = &me;
         self.inner.directory.sign(&format!("pid {pid} on {host}, serving {url}"))?;
-        let commit_id = u64::from_ne_bytes(random()?);
+        let commit_id = u64::from_ne_bytes(random::bytes()?);
         let present = self.inner.lost.clone();
         let lead = self.inner.writer.run(move |connection| {
             let unavailable = |error: CommitError| StoreError::Unavailable(error.to_string());
@@ -173,6 +172,10 @@ impl Term for EmbeddedTerm {
         self.head.epoch
     }
 
+    fn rev(&self) -> Rev {
+        Rev(self.head.n)
+    }
+
     async fn commit(&mut self, ops: Vec<Op>) -> Result<Rev, CommitError> {
         if *self.lost.borrow() {
             return Err(CommitError::Fenced);
@@ -224,15 +227,6 @@ impl Term for EmbeddedTerm {
 
 fn writer_gone() -> StoreError {
     StoreError::Unavailable("its writer is gone".to_owned())
-}
-
-/// Bytes from the system's random source.
-fn random<const N: usize>() -> Result<[u8; N], StoreError> {
-    let mut bytes = [0; N];
-    match getrandom(&mut bytes, GetRandomFlags::empty()) {
-        Ok(length) if length == N => Ok(bytes),
-        other => Err(StoreError::Unavailable(format!("no random bytes: {other:?}"))),
-    }
 }
 
 #[cfg(test)]

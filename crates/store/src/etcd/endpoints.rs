@@ -1,0 +1,262 @@
+//! The way to etcd: one node at a time, the next one when it fails, and what its errors mean.
+//!
+//! The client library balances over the endpoints that it knows and goes on to use one that is dead, so
+//! each client here is given one endpoint, and an error moves to the next. It does not repeat requests
+//! either, which is right: whether a write may be sent again is for its caller to say.
+
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::time::Duration;
+
+use etcd_client::{Certificate, Client, ConnectOptions, Error, Identity, TlsOptions};
+
+use super::location::{EtcdLocation, TlsFiles};
+use crate::store::{Refusal, StoreError};
+
+/// Without an answer for so long a connection is closed: a node that is stopped keeps its sockets open.
+const PING_INTERVAL: Duration = Duration::from_secs(2);
+const PING_TIMEOUT: Duration = Duration::from_secs(1);
+/// A node that does not answer within this time is taken for one that will not.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Why a request has no good answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Failure {
+    /// A server said no, for good: nothing of this request will happen later.
+    #[error("{0}")]
+    Refused(Refusal),
+    /// The lease is gone.
+    #[error("the lease is gone")]
+    LeaseGone,
+    /// The revision is no longer there.
+    #[error("the revision is no longer there")]
+    Compacted,
+    /// The answer is larger than the client takes.
+    #[error("a record is larger than the client takes")]
+    TooMuch,
+    /// Anything else. Whether the request was carried out, or will be, is not known.
+    #[error("{0}")]
+    Doubt(String),
+}
+
+impl Failure {
+    pub(super) fn in_doubt(&self) -> bool {
+        matches!(self, Self::Doubt(_))
+    }
+}
+
+impl From<Failure> for StoreError {
+    fn from(failure: Failure) -> Self {
+        Self::Unavailable(failure.to_string())
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::GRpcStatus(status) => of_status(i32::from(status.code()), status.message()),
+            Error::LeaseKeepAliveError(why) if why == "lease not found" => Self::LeaseGone,
+            Error::InvalidArgs(why) => Self::Refused(Refusal::Unavailable(why)),
+            other => Self::Doubt(other.to_string()),
+        }
+    }
+}
+
+/// What a status of gRPC means, by its number and etcd's own text.
+fn of_status(code: i32, message: &str) -> Failure {
+    const INVALID_ARGUMENT: i32 = 3;
+    const NOT_FOUND: i32 = 5;
+    const PERMISSION_DENIED: i32 = 7;
+    const RESOURCE_EXHAUSTED: i32 = 8;
+    const OUT_OF_RANGE: i32 = 11;
+    const UNAUTHENTICATED: i32 = 16;
+    let says = |text| message.contains(text);
+    match code {
+        INVALID_ARGUMENT if says("request is too large") || says("too many operations") => {
+            Failure::Refused(Refusal::TooLarge)
+        }
+        RESOURCE_EXHAUSTED if says("database space exceeded") => Failure::Refused(Refusal::Full),
+        RESOURCE_EXHAUSTED if says("received message larger") => {
+            Failure::Refused(Refusal::TooLarge)
+        }
+        INVALID_ARGUMENT | PERMISSION_DENIED | UNAUTHENTICATED => {
+            Failure::Refused(Refusal::Unavailable(message.to_owned()))
+        }
+        NOT_FOUND if says("lease not found") => Failure::LeaseGone,
+        OUT_OF_RANGE if says("compacted") => Failure::Compacted,
+        OUT_OF_RANGE if says("message length too large") => Failure::TooMuch,
+        _ => Failure::Doubt(message.to_owned()),
+    }
+}
+
+/// The nodes of an etcd.
+pub(super) struct Endpoints {
+    urls: Vec<String>,
+    options: ConnectOptions,
+    current: Mutex<Current>,
+}
+
+struct Current {
+    /// Which node, counted on for ever.
+    turn: usize,
+    client: Option<Client>,
+}
+
+impl Endpoints {
+    /// # Errors
+    /// A file that cannot be read.
+    pub(super) fn new(location: &EtcdLocation) -> Result<Self, StoreError> {
+        let mut options = ConnectOptions::new()
+            .with_connect_timeout(REQUEST_TIMEOUT)
+            .with_keep_alive(PING_INTERVAL, PING_TIMEOUT)
+            .with_keep_alive_while_idle(true)
+            .with_require_leader(true);
+        if let Some(user) = &location.user {
+            let password = read(&user.password_file)?;
+            let password = password.lines().next().unwrap_or_default();
+            options = options.with_user(&user.name, password).with_auto_token_refresh(true);
+        }
+        if let Some(TlsFiles { ca, client }) = &location.tls {
+            let mut tls = TlsOptions::new().ca_certificate(Certificate::from_pem(read(ca)?));
+            if let Some((certificate, key)) = client {
+                tls = tls.identity(Identity::from_pem(read(certificate)?, read(key)?));
+            }
+            options = options.with_tls(tls);
+        }
+        let current = Mutex::new(Current { turn: 0, client: None });
+        Ok(Self { urls: location.endpoints.clone(), options, current })
+    }
+
+    /// Sends one request to the present node, and moves on where that fails. `Doubt` may mean that it was
+    /// carried out.
+    pub(super) async fn once<T, F>(&self, request: impl FnOnce(Client) -> F) -> Result<T, Failure>
+    where
+        F: Future<Output = Result<T, Error>>,
+    {
+        self.within(REQUEST_TIMEOUT, request).await
+    }
+
+    /// The same with a time of its own.
+    pub(super) async fn within<T, F>(
+        &self,
+        time: Duration,
+        request: impl FnOnce(Client) -> F,
+    ) -> Result<T, Failure>
+    where
+        F: Future<Output = Result<T, Error>>,
+    {
+        let (turn, client) = self.client().await?;
+        let url = &self.urls[turn % self.urls.len()];
+        let outcome = match tokio::time::timeout(time, request(client)).await {
+            Ok(answer) => answer.map_err(Failure::from),
+            Err(_) => Err(Failure::Doubt(format!("no answer within {} ms", time.as_millis()))),
+        };
+        match outcome {
+            Err(Failure::Doubt(why)) => {
+                self.move_on(turn);
+                Err(Failure::Doubt(format!("{url}: {why}")))
+            }
+            other => other,
+        }
+    }
+
+    /// Sends a request that may be carried out more than once: to each node, until one answers.
+    pub(super) async fn read<T, F>(&self, request: impl Fn(Client) -> F) -> Result<T, Failure>
+    where
+        F: Future<Output = Result<T, Error>>,
+    {
+        let mut outcome = self.once(&request).await;
+        // The first one may have been left by another request meanwhile: each gets its turn, and one again.
+        for _ in &self.urls {
+            if !outcome.as_ref().is_err_and(Failure::in_doubt) {
+                break;
+            }
+            outcome = self.once(&request).await;
+        }
+        outcome
+    }
+
+    /// The present node's client, for a stream. Tell [`Endpoints::move_on`] with its turn when it breaks.
+    pub(super) async fn client(&self) -> Result<(usize, Client), Failure> {
+        let (turn, known) = {
+            let current = self.current();
+            (current.turn, current.client.clone())
+        };
+        if let Some(client) = known {
+            return Ok((turn, client));
+        }
+        // Only with a user this speaks to the node; two tasks that do so at once do no harm.
+        let url = &self.urls[turn % self.urls.len()];
+        let connect = Client::connect([url], Some(self.options.clone()));
+        let client = match tokio::time::timeout(REQUEST_TIMEOUT, connect).await {
+            Ok(Ok(client)) => client,
+            failed => {
+                self.move_on(turn);
+                return Err(match failed.map(|error| error.map_err(Failure::from)) {
+                    Ok(Err(Failure::Doubt(why))) => Failure::Doubt(format!("{url}: {why}")),
+                    Ok(Err(failure)) => failure,
+                    _ => Failure::Doubt(format!("{url}: it cannot be connected to")),
+                });
+            }
+        };
+        let mut current = self.current();
+        if current.turn == turn {
+            current.client = Some(client.clone());
+        }
+        Ok((turn, client))
+    }
+
+    /// Leaves the node of that turn, unless somebody has done so before.
+    pub(super) fn move_on(&self, turn: usize) {
+        let mut current = self.current();
+        if current.turn == turn {
+            *current = Current { turn: turn + 1, client: None };
+        }
+    }
+
+    fn current(&self) -> std::sync::MutexGuard<'_, Current> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn read(path: &Path) -> Result<String, StoreError> {
+    std::fs::read_to_string(path).map_err(|error| StoreError::Directory {
+        path: path.display().to_string(),
+        reason: error.to_string(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The texts are etcd's own; the numbers are gRPC's.
+    #[test]
+    fn only_what_a_server_said_is_a_refusal() {
+        let refused = |refusal| Failure::Refused(refusal);
+        let cases = [
+            (3, "etcdserver: request is too large", refused(Refusal::TooLarge)),
+            (3, "etcdserver: too many operations in txn request", refused(Refusal::TooLarge)),
+            (8, "etcdserver: mvcc: database space exceeded", refused(Refusal::Full)),
+            (8, "grpc: received message larger than max", refused(Refusal::TooLarge)),
+            (5, "etcdserver: requested lease not found", Failure::LeaseGone),
+            (11, "etcdserver: mvcc: required revision has been compacted", Failure::Compacted),
+        ];
+        for (code, message, expected) in cases {
+            assert_eq!(of_status(code, message), expected, "{message}");
+        }
+        for (code, message) in [
+            (14, "etcdserver: request timed out"),
+            (14, "etcdserver: no leader"),
+            (4, "context deadline exceeded"),
+            (1, "cancelled"),
+            (2, "transport error"),
+            (13, "stream error"),
+            (8, "etcdserver: too many requests"),
+            (11, "etcdserver: mvcc: required revision is a future revision"),
+        ] {
+            assert!(of_status(code, message).in_doubt(), "{message}");
+        }
+    }
+}
