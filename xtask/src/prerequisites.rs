@@ -1,6 +1,6 @@
 //! The programs that the build needs and that cargo cannot bring. Kept as a table with a reason per
-//! line, so that each new one has to be argued for: the README promises a Rust toolchain and a C
-//! compiler, nothing else.
+//! line, so that each new one has to be argued for: for the plain build the README promises a Rust toolchain
+//! and a C compiler, nothing else.
 //!
 //! This program needs the C compiler itself, as its linker: where it is missing altogether, cargo
 //! says so before any line below runs. The table still names it, for machines whose linker is
@@ -14,7 +14,8 @@ use anyhow::{Result, bail};
 
 use crate::cargo::run as run_command;
 
-/// A program looked for in `PATH`, the Debian packages that bring it, and why it is needed.
+/// A program looked for in `PATH` (a file, where it has slashes), the Debian packages that bring it, and why
+/// it is needed.
 struct Prerequisite {
     tool: &'static str,
     packages: &'static [&'static str],
@@ -31,6 +32,21 @@ const PREREQUISITES: &[Prerequisite] = &[
         tool: "git",
         packages: &["git"],
         why: "tidy asks it which files belong to the project",
+    },
+    Prerequisite {
+        tool: "etcd",
+        packages: &["etcd-server"],
+        why: "the tests of the store on etcd start real nodes",
+    },
+    Prerequisite {
+        tool: "protoc",
+        packages: &["protobuf-compiler"],
+        why: "the client of etcd (feature `etcd`) compiles its protocol",
+    },
+    Prerequisite {
+        tool: "/usr/include/google/protobuf/descriptor.proto",
+        packages: &["libprotobuf-dev"],
+        why: "that protocol is written with it",
     },
 ];
 
@@ -58,7 +74,7 @@ pub fn ensure_yardsticks() -> Result<()> {
 }
 
 fn install(table: &[Prerequisite]) -> Result<()> {
-    let missing = missing(table, in_path);
+    let missing = missing(table, is_there);
     if missing.is_empty() {
         return Ok(());
     }
@@ -90,6 +106,10 @@ fn advice(missing: &[&Prerequisite], packages: &[&str]) -> String {
          system that brings the same program.",
         packages.join(" ")
     )
+}
+
+fn is_there(tool: &str) -> bool {
+    if tool.starts_with('/') { Path::new(tool).is_file() } else { in_path(tool) }
 }
 
 /// Servers lie in a folder that only root has in its `PATH`.

@@ -243,6 +243,9 @@ const DEFAULT_HTTP: &str = "127.0.0.1:8080";
 pub enum StoreUrl {
     /// A folder of this machine, for one coordinator.
     Embedded(PathBuf),
+    /// An etcd, for coordinators on several machines.
+    #[cfg(feature = "etcd")]
+    Etcd(steadfast_store::EtcdLocation),
 }
 
 fn store(text: &str) -> Result<StoreUrl, String> {
@@ -250,8 +253,15 @@ fn store(text: &str) -> Result<StoreUrl, String> {
         Some(("embedded", folder)) if !folder.is_empty() => {
             Ok(StoreUrl::Embedded(PathBuf::from(folder)))
         }
-        Some(("etcd", _)) => Err("etcd is not built into this binary; use embedded:DIR, which \
-                                  serves one coordinator on one machine"
+        #[cfg(feature = "etcd")]
+        Some(("etcd", _)) => {
+            let location: Result<_, steadfast_store::LocationError> = text.parse();
+            location.map(StoreUrl::Etcd).map_err(|error| error.to_string())
+        }
+        #[cfg(not(feature = "etcd"))]
+        Some(("etcd", _)) => Err("etcd is not built into this binary (`cargo build --release \
+                                  --features etcd`); use embedded:DIR, which serves one \
+                                  coordinator on one machine"
             .into()),
         _ => Err("expected embedded:DIR, such as embedded:/var/lib/steadfast".into()),
     }
@@ -339,7 +349,10 @@ mod tests {
     fn what_cannot_be_is_refused_with_what_can() {
         for (line, complaint) in [
             ("steadfast job x", "x"),
+            #[cfg(not(feature = "etcd"))]
             ("steadfast coordinator --store etcd:http://a:2379", "etcd is not built into this"),
+            #[cfg(feature = "etcd")]
+            ("steadfast coordinator --store etcd:a:2379", "an endpoint is http://HOST:PORT"),
             ("steadfast coordinator --store /data", "expected embedded:DIR"),
             ("steadfast coordinator --store embedded:d --http 8080", "expected HOST:PORT"),
             ("steadfast dev --members 0", "1..=100"),
@@ -360,6 +373,15 @@ mod tests {
             let refused = refused(line);
             assert!(refused.contains(complaint), "{line}: {refused}");
         }
+    }
+
+    #[cfg(feature = "etcd")]
+    #[test]
+    fn an_etcd_is_where_its_urls_say() {
+        let line = "steadfast coordinator --store etcd:http://a:2379,http://b:2379?ttl=3";
+        let Command::Coordinator(coordinator) = parse(line).unwrap().command else { panic!() };
+        let StoreUrl::Etcd(location) = coordinator.store else { panic!() };
+        assert_eq!((location.endpoints.len(), location.ttl_seconds), (2, 3));
     }
 
     #[test]

@@ -4,6 +4,9 @@
 //! `cargo metadata` resolves the workspace as a whole, so it shows features that only another member
 //! turns on; `cargo tree -p` resolves for the one package, as somebody who uses only that crate
 //! would get it. That is what counts.
+//!
+//! For the same reason the check of the plain build is here: without the feature `etcd` nothing below the
+//! product may need a compiler of protocol buffers, which the README does not ask for.
 
 use anyhow::Result;
 
@@ -29,24 +32,39 @@ const RUNTIMES: &[&str] = &[
     "mio",
 ];
 
+/// What needs the compiler of protocol buffers, or is there only for etcd.
+const OF_ETCD: &[&str] = &["etcd-client", "tonic", "prost-build", "tonic-prost-build"];
+
 /// # Errors
 /// When cargo cannot resolve a package.
 pub fn check() -> Result<Vec<Finding>> {
     let mut findings = Vec::new();
     for package in WITHOUT_RUNTIME {
-        let tree = output(&mut cargo(&format!(
-            "tree -p {package} --edges normal,build --target all --prefix none --locked"
-        )))?;
-        findings.extend(judge(package, &tree));
+        findings.extend(judge(package, &tree(package)?));
     }
+    let plain = "steadfast";
+    let plain_tree = tree(plain)?;
+    findings.extend(below(&plain_tree, OF_ETCD).map(|of_etcd| {
+        let message = format!("has `{of_etcd}` below it without the feature `etcd`");
+        Finding::of(plain, message)
+    }));
     Ok(findings)
 }
 
-/// `tree` has one package a line: name, version, and what else cargo says of it.
+fn tree(package: &str) -> Result<String> {
+    output(&mut cargo(&format!(
+        "tree -p {package} --edges normal,build --target all --prefix none --locked"
+    )))
+}
+
+/// Which of `names` are in a tree: one package a line, with its version and what else cargo says of it.
+fn below<'a>(tree: &'a str, names: &'a [&'a str]) -> impl Iterator<Item = &'a str> {
+    let there = move |name: &&str| tree.lines().any(|line| line.split(' ').next() == Some(*name));
+    names.iter().copied().filter(there)
+}
+
 fn judge(package: &str, tree: &str) -> Vec<Finding> {
-    RUNTIMES
-        .iter()
-        .filter(|runtime| tree.lines().any(|line| line.split(' ').next() == Some(runtime)))
+    below(tree, RUNTIMES)
         .map(|runtime| {
             Finding::of(
                 package,

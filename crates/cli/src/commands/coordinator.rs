@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use steadfast_coordinator::{Config, Credentials, check_address};
-use steadfast_store::{Embedded, Store};
+use steadfast_store::{Embedded, Store, StoreError};
 
 use crate::arguments::{CoordinatorArguments, StoreUrl};
 use crate::runtime::EndRequests;
@@ -17,25 +17,33 @@ use crate::{logging, out, runtime};
 pub fn run(arguments: CoordinatorArguments) -> anyhow::Result<u8> {
     logging::start()?;
     let CoordinatorArguments { store, http, auth } = arguments;
-    let StoreUrl::Embedded(folder) = store;
     let credentials = credentials(&auth)?;
     check_address(http, credentials.is_some())?;
     let listen = with_port(http)?;
     runtime::server(async {
         let mut end = EndRequests::listen()?;
-        let store: Arc<dyn Store> = Arc::new(
-            Embedded::open(&folder)
-                .with_context(|| format!("cannot open the store {}", folder.display()))?,
-        );
+        let place = match &store {
+            StoreUrl::Embedded(folder) => folder.display().to_string(),
+            #[cfg(feature = "etcd")]
+            StoreUrl::Etcd(location) => location.to_string(),
+        };
+        let store = open(&store).await.with_context(|| format!("cannot open the store {place}"))?;
         let url = format!("http://{listen}");
         out::line(&format!(
-            "steadfast: coordinator at {url}, its state in {}; members join with \
-             `steadfast agent --coordinators {url} --data DIR`",
-            folder.display()
+            "steadfast: coordinator at {url}, its state in {place}; members join with \
+             `steadfast agent --coordinators {url} --data DIR`"
         ));
         let config = Config { listen, urls: vec![url], credentials, settings: Default::default() };
         steadfast_coordinator::run(store, config, async move { end.next().await }).await?;
         Ok(0)
+    })
+}
+
+async fn open(store: &StoreUrl) -> Result<Arc<dyn Store>, StoreError> {
+    Ok(match store {
+        StoreUrl::Embedded(folder) => Arc::new(Embedded::open(folder)?),
+        #[cfg(feature = "etcd")]
+        StoreUrl::Etcd(location) => Arc::new(steadfast_store::EtcdStore::open(location).await?),
     })
 }
 

@@ -40,11 +40,11 @@ pub(super) async fn campaign(
     commit_id: u64,
 ) -> Result<Won, StoreError> {
     loop {
-        let (rows, guard) = look(shared).await?;
+        let Look { rows, guard, revision } = look(shared).await?;
         // Before waiting: a coordinator that cannot read what a newer one writes should say so at once.
         let (head, writes) = rows.stage(|rows| transaction::lead(rows, me, commit_id))?;
         if guard.leader != 0 {
-            until_gone(shared, guard.leader).await;
+            until_gone(shared, revision).await;
             continue;
         }
         let lease = Lease::grant(&shared.endpoints, shared.ttl_seconds).await?;
@@ -67,21 +67,28 @@ pub(super) async fn campaign(
 }
 
 /// The rows that a term begins from, and the guard that they were read under.
-async fn look(shared: &Shared) -> Result<(Table, Guard), Failure> {
-    let found = shared.get(&READ).await?;
+struct Look {
+    rows: Table,
+    guard: Guard,
+    revision: i64,
+}
+
+async fn look(shared: &Shared) -> Result<Look, Failure> {
+    let (found, revision) = shared.get_at(&READ).await?;
     let guard = Guard {
         head: found[0].as_ref().map_or(0, KeyValue::mod_revision),
         leader: found[1].as_ref().map_or(0, KeyValue::create_revision),
     };
-    Ok((shared.table(found), guard))
+    Ok(Look { rows: shared.table(found), guard, revision })
 }
 
-/// Until the leader's key has probably gone: whoever calls looks again.
-async fn until_gone(shared: &Shared, leader: i64) {
+/// Until the leader's key, which was there at this revision, has probably gone: whoever calls looks again.
+async fn until_gone(shared: &Shared, revision: i64) {
     let gone = async {
         let (turn, mut client) = shared.endpoints.client().await?;
-        // From its making on, so that nothing between the look and the watch is missed.
-        let from = WatchOptions::new().with_start_revision(leader + 1);
+        // From the look on, so that nothing before the watch is missed; not from the key's making, which may
+        // have been compacted long ago.
+        let from = WatchOptions::new().with_start_revision(revision + 1);
         let key = shared.keyspace.key(keys::LEADER);
         let told = async {
             let mut stream = client.watch(key, Some(from)).await?;
@@ -135,13 +142,21 @@ impl Shared {
         &self,
         keys: &[K],
     ) -> Result<Vec<Option<KeyValue>>, Failure> {
+        Ok(self.get_at(keys).await?.0)
+    }
+
+    /// The same, and that revision.
+    async fn get_at<K: AsRef<str>>(
+        &self,
+        keys: &[K],
+    ) -> Result<(Vec<Option<KeyValue>>, i64), Failure> {
         let gets = self.keyspace.gets(keys);
         let read = |mut client: Client| {
             let gets = gets.clone();
             async move { client.txn(gets).await }
         };
         let answer = self.endpoints.read(read).await?;
-        Ok(request::found(&answer))
+        Ok((request::found(&answer), request::revision(&answer)))
     }
 
     pub(super) fn table(&self, found: impl IntoIterator<Item = Option<KeyValue>>) -> Table {

@@ -60,6 +60,13 @@ async fn a_leader_whose_key_was_removed_is_fenced_and_finds_out() {
     assert_eq!(marks(&other).await, []);
     drop(second);
 
+    // Also while nobody else leads.
+    let alone = cluster.store("removed-alone", LONG_TTL).await;
+    let mut term = lead(&alone).await;
+    client.delete("removed-alone/leader", None).await.expect("it is removed");
+    assert_eq!(term.commit(vec![put_job(1, "late")]).await, Err(CommitError::Fenced));
+    assert_eq!(marks(&alone).await, []);
+
     let other = cluster.store("removed-too", SHORT_TTL).await;
     let third = lead(&other).await;
     client.delete("removed-too/leader", None).await.expect("it is removed");
@@ -73,6 +80,12 @@ async fn a_candidate_waits_and_leads_when_the_leader_resigns() {
     let one = cluster.store("resign", LONG_TTL).await;
     let other = Arc::new(cluster.store("resign", LONG_TTL).await);
     let mut first = lead(&one).await;
+    first.commit(vec![put_job(0, "first")]).await.expect("it commits");
+    let mut client = cluster.client().await;
+    let answer = client.get("resign/head", None).await.expect("a read");
+    let revision = answer.header().expect("a header").revision();
+    client.compact(revision, None).await.expect("the history of the leader's key is gone");
+    let handled = cluster.nodes[0].transactions_handled();
     let given_up = {
         let other = other.clone();
         tokio::spawn(async move { other.lead(samples::leader(3)).await.map(drop) })
@@ -85,6 +98,9 @@ async fn a_candidate_waits_and_leads_when_the_leader_resigns() {
         first.commit(vec![put_job(n, "first")]).await.expect("candidates do not disturb it");
     }
     assert!(!waiting.is_finished() && !given_up.is_finished());
+    // Its commits, and a look or two of each candidate (red where they look again and again).
+    let asked = cluster.nodes[0].transactions_handled() - handled - 19.0;
+    assert!(asked <= 8.0, "{asked} transactions of two that only wait");
     given_up.abort();
     assert!(given_up.await.is_err_and(|ended| ended.is_cancelled()), "a campaign can be given up");
     first.resign().await;
@@ -92,7 +108,7 @@ async fn a_candidate_waits_and_leads_when_the_leader_resigns() {
     let second = soon("the candidate leads", waiting).await.expect("no panic").expect("it leads");
     let loaded = other.load().await.expect("it loads");
     assert_eq!((loaded.leader, loaded.rev), (Some(samples::leader(2)), second.rev()));
-    assert_eq!(loaded.snapshot.jobs.len(), 19);
+    assert_eq!(loaded.snapshot.jobs.len(), 20);
 }
 
 /// Red where the leader's key is put without its lease: nobody else could ever lead.
