@@ -121,8 +121,7 @@ async fn what_was_put_is_loaded_also_after_reopening(place: Arc<dyn Place>) {
     let first = store.load().await.expect("it loads").rev;
     assert_eq!(term.rev(), first, "a term begins with its own revision");
     let rev = term.commit(ops).await.expect("it commits");
-    assert!(rev > first, "{rev:?} follows {first:?}");
-    assert!(term.rev() == rev && term.tenure().holds());
+    assert!(rev > first && term.rev() == rev && term.tenure().holds(), "{first:?}, {rev:?}");
     let expected = Snapshot {
         member_event_seq: MemberEventSeq::new(1),
         processed: MemberEventSeq::new(1),
