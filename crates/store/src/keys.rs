@@ -101,6 +101,7 @@ impl Range {
         static LOADED: LazyLock<Vec<Range>> = LazyLock::new(|| {
             let keys = [CLUSTER, HEAD, LEADER, PROCESSED, SECRET].map(Range::only);
             let folders = [
+                Range::episodes(),
                 Range::events(),
                 Range::jobs(),
                 Range::ledgers(),

@@ -95,8 +95,7 @@ async fn every_format_that_was_ever_written_is_read() {
         let requests = folder.join("request.json").exists().then(|| samples::request(2));
         // Closed episodes lay within the ledger before format 4, and these ledgers had none.
         let is_in_parts = folder.join("episodes.json").exists();
-        let ledger =
-            if is_in_parts { samples::ledger_with_history() } else { samples::ledger() };
+        let ledger = if is_in_parts { samples::ledger_with_history() } else { samples::ledger() };
         let expected = Snapshot {
             member_event_seq: MemberEventSeq::new(1),
             processed: MemberEventSeq::new(1),

@@ -66,7 +66,7 @@ pub(super) fn put_ledger(n: u64) -> Op {
 }
 
 /// A ledger in its two parts.
-fn put_ledger_with_history(n: u64) -> [Op; 2] {
+pub(super) fn put_ledger_with_history(n: u64) -> [Op; 2] {
     let (job, ledger) = (JobId::new(n), samples::ledger_with_history());
     let episodes = ledger.history().clone();
     [Op::PutLedger { job, ledger: Arc::new(ledger) }, Op::PutEpisodes { job, episodes }]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::cases::{end_job, guard, lead, load, put_job, put_ledger, put_token};
+use super::cases::{end_job, guard, lead, load, put_job, put_ledger_with_history, put_token};
 use super::{Case, Place, samples};
 use crate::Op;
 
@@ -15,7 +15,9 @@ async fn follows(place: Arc<dyn Place>) {
     let store = place.open().await;
     let Some(mut standby) = store.follow().await.expect("it can be followed") else { return };
     let mut term = lead(&store).await;
-    let first = term.commit(vec![put_job(1), put_ledger(1), put_token(1, 1, 1)]).await;
+    let mut ops = vec![put_job(1), put_token(1, 1, 1)];
+    ops.extend(put_ledger_with_history(1));
+    let first = term.commit(ops).await;
     standby.reach(first.expect("it commits")).await.expect("nothing is missed");
     assert_eq!(standby.loaded().expect("it loads").snapshot, load(&store).await);
     let position = Bytes::from_static(b"position");
