@@ -186,8 +186,7 @@ impl JobLedger {
     #[must_use]
     pub fn with_closed_episodes(self, history: EpisodeHistory) -> Option<Self> {
         let same_moment = history.revision() == self.history.revision();
-        Some(Self { history, ..self })
-            .filter(|whole| same_moment && !whole.lacks_closed_episodes())
+        Some(Self { history, ..self }).filter(|whole| same_moment && !whole.lacks_closed_episodes())
     }
 
     /// The closed episodes where the store has not got them yet: it was last given those of revision
@@ -204,5 +203,112 @@ impl JobLedger {
 
     fn closed(&self) -> u64 {
         self.episode_count.saturating_sub(u64::from(self.open.is_some()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Loss, MemberLost, Recovered};
+
+    /// As format 3 wrote it: one episode is closed, and one open.
+    const FORMAT_3: &str = r#"{"revision":7,"threshold":2,"dirtySince":null,"tracking":{"state":
+        "complete"},"recoveryAttemptCount":1,"episodeCount":2,"incidentCount":2,"open":{"number":2,
+        "status":"active","generation":0,"incidents":[{"seq":2,"member":
+        "00000000-0000-4000-8000-000000000002","address":"b","classification":"UNCLASSIFIED","cause":
+        "SILENCE","evidence":"silent","declared":200,"pipelines":[1],"pipelineCount":1,"taskGroups":[2],
+        "taskGroupCount":1}],"incidentCount":1,"attempts":[{"id":{"episode":2,"pipeline":1,"prepareSeq":
+        1},"confirmed":null,"outcome":"pending","cause":null}],"marks":{"lastSeen":150,"declared":200,
+        "reopened":null,"fenced":null,"deployed":null,"recovered":null},"ended":null,"abortReason":null,
+        "counts":true,"contexts":{"1":{"open":true,"prepared":true,"confirmed":0}}},"history":{"size":
+        10,"first":{"number":1,"status":"completed","generation":1,"incidents":[{"seq":1,"member":
+        "00000000-0000-4000-8000-000000000001","address":"a","classification":"UNCLASSIFIED","cause":
+        "SILENCE","evidence":"silent","declared":100,"pipelines":[1],"pipelineCount":1,"taskGroups":[1],
+        "taskGroupCount":1}],"incidentCount":1,"attempts":[{"id":{"episode":1,"pipeline":1,"prepareSeq":
+        1},"confirmed":110,"outcome":"recovered","cause":null}],"marks":{"lastSeen":50,"declared":100,
+        "reopened":null,"fenced":105,"deployed":110,"recovered":120},"ended":120,"abortReason":null,
+        "counts":true,"contexts":{}},"newest":[],"dropped":0},"lastCounted":110,"lastLoss":{"member":
+        "00000000-0000-4000-8000-000000000002","address":"b","classification":"UNCLASSIFIED"},
+        "watermark":2}"#;
+
+    fn loss(seq: u64) -> Loss {
+        Loss {
+            seq: MemberEventSeq::new(seq),
+            member: format!("00000000-0000-4000-8000-{seq:012x}").parse().unwrap(),
+            address: if seq == 1 { "a" } else { "b" }.to_owned(),
+            classification: steadfast_model::LeaveClassification::Unclassified,
+            cause: steadfast_model::LossCause::Silence,
+            evidence: "silent".to_owned(),
+            last_seen: Timestamp::from_millis(seq * 100 - 50),
+            declared: Timestamp::from_millis(seq * 100),
+        }
+    }
+
+    /// The story that [`FORMAT_3`] tells.
+    fn ledger() -> JobLedger {
+        let (pipeline, at) = (PipelineId::new(1), Timestamp::from_millis);
+        let mut ledger = JobLedger::new(2, MemberEventSeq::new(0), 10);
+        let lost = ledger.member_lost(&loss(1), &[pipeline], &[TaskGroupId::new(1)]);
+        assert!(matches!(lost, MemberLost::Opened(_)));
+        let attempt = ledger.prepare(pipeline).unwrap();
+        let _ = ledger.confirm(attempt, at(105), at(110));
+        assert!(matches!(ledger.recovered(pipeline, at(120)), Recovered::Episode(_)));
+        let lost = ledger.member_lost(&loss(2), &[pipeline], &[TaskGroupId::new(2)]);
+        assert!(matches!(lost, MemberLost::Opened(_)));
+        assert!(ledger.prepare(pipeline).is_some());
+        ledger
+    }
+
+    fn rest(ledger: &JobLedger) -> JobLedger {
+        let rest = serde_json::to_string(&ledger.without_closed_episodes()).unwrap();
+        serde_json::from_str(&rest).unwrap()
+    }
+
+    #[test]
+    fn closed_episodes_of_an_older_format_are_stored_apart_with_the_next_write() {
+        let mut old: JobLedger = serde_json::from_str(FORMAT_3).unwrap();
+        assert!(!old.lacks_closed_episodes());
+        let none_yet = old.history().revision();
+        assert_eq!(none_yet, LedgerRevision::default());
+        let episodes = old.closed_episodes_to_store(none_yet).expect("the store has not got them");
+        assert_eq!(old.closed_episodes_to_store(episodes.revision()), None);
+        assert_eq!(rest(&old).with_closed_episodes(episodes).as_ref(), Some(&old));
+        let new = ledger();
+        assert!(old.history().holds_the_same_as(new.history()));
+        assert_eq!(JobLedger { history: new.history().clone(), ..old }, new);
+    }
+
+    #[test]
+    fn parts_of_two_moments_are_no_ledger() {
+        let ledger = ledger();
+        let lacking = rest(&ledger);
+        assert!(lacking.lacks_closed_episodes());
+        let whole = lacking.clone().with_closed_episodes(ledger.history().clone());
+        assert_eq!(whole.as_ref(), Some(&ledger));
+        let mut later = ledger.clone();
+        let recovered = later.recovered(PipelineId::new(1), Timestamp::from_millis(220));
+        assert!(matches!(recovered, Recovered::Episode(_)));
+        assert_eq!(lacking.clone().with_closed_episodes(later.history().clone()), None);
+        assert_eq!(rest(&later).with_closed_episodes(ledger.history().clone()), None);
+        assert_eq!(lacking.with_closed_episodes(EpisodeHistory::new(10)), None);
+    }
+
+    #[test]
+    fn a_whole_ledger_is_read_as_it_was_written() {
+        let text = serde_json::to_string(&ledger()).unwrap();
+        assert_eq!(serde_json::from_str::<JobLedger>(&text).unwrap(), ledger());
+    }
+
+    #[test]
+    fn the_newest_loss_is_known_whether_its_episode_shows_it_or_not() {
+        let mut ledger = ledger();
+        let newest = |ledger: &JobLedger| ledger.last_loss().map(|loss| loss.member);
+        for seq in 3..30 {
+            let _ = ledger.member_lost(&loss(seq), &[PipelineId::new(1)], &[]);
+            assert_eq!(newest(&ledger), Some(loss(seq).member));
+            assert_eq!(newest(&rest(&ledger)), Some(loss(seq).member));
+        }
+        let _ = ledger.abort("the job ended", Timestamp::from_millis(9_000));
+        assert_eq!(newest(&ledger), Some(loss(29).member));
     }
 }

@@ -18,7 +18,8 @@ const EPISODE: usize = MAX_INCIDENTS * INCIDENT + MAX_ATTEMPTS * ATTEMPT + TEXT 
 const CONTEXT: usize = 70;
 const LEDGER: usize = TEXT + 640;
 
-/// Bytes that a ledger takes as JSON, at most, in a job of so many pipelines. With the default history
+/// Bytes that a ledger takes as JSON, at most, in a job of so many pipelines, its closed episodes, which are
+/// stored apart from it, included. With the default history
 /// of ten episodes it is less than half a mebibyte, and 70 bytes more for each pipeline.
 pub const fn max_stored_bytes(history_size: usize, pipelines: usize) -> usize {
     let kept = if history_size == 0 { 1 } else { history_size };

@@ -70,7 +70,9 @@ impl World {
     }
 
     fn is_label_of(&self, job: &JobStep) -> bool {
-        let JobWrites { record: Some(record), ledger: _, episodes: _, tokens, ended: None } = &job.writes else {
+        let JobWrites { record: Some(record), ledger: _, episodes: _, tokens, ended: None } =
+            &job.writes
+        else {
             return false;
         };
         let bare = |record: &JobRecord| {

@@ -25,7 +25,9 @@ use small::reference::Numbers;
 enum Trouble {
     Refused,
     RefusedThenRestart,
-    Unknown { applied: bool },
+    Unknown {
+        applied: bool,
+    },
     Undecodable,
     /// The closed episodes, which are stored apart.
     EpisodesUndecodable,
@@ -71,7 +73,15 @@ impl Story {
         let left = Faults { losses: 0, failures: 0, changes: 0, refusals: 0 };
         let name = format!("{trouble:?}");
         let cluster = Cluster::empty(3, left);
-        let mut story = Self { cluster, store, epoch, writes: Vec::new(), with_episodes: Vec::new(), trouble, name };
+        let mut story = Self {
+            cluster,
+            store,
+            epoch,
+            writes: Vec::new(),
+            with_episodes: Vec::new(),
+            trouble,
+            name,
+        };
         story.cluster.take_over();
         story.settle(true);
         while story.cluster.record().is_none() {
