@@ -208,6 +208,8 @@ impl JobLedger {
 
 #[cfg(test)]
 mod tests {
+    use steadfast_model::Cause;
+
     use super::*;
     use crate::{Loss, MemberLost, Recovered};
 
@@ -291,6 +293,23 @@ mod tests {
         assert_eq!(lacking.clone().with_closed_episodes(later.history().clone()), None);
         assert_eq!(rest(&later).with_closed_episodes(ledger.history().clone()), None);
         assert_eq!(lacking.with_closed_episodes(EpisodeHistory::new(10)), None);
+    }
+
+    #[test]
+    fn a_cause_that_settles_in_a_closed_episode_makes_another_moment() {
+        let (pipeline, at) = (PipelineId::new(1), Timestamp::from_millis(110));
+        let mut ledger = JobLedger::new(2, MemberEventSeq::new(0), 10);
+        let lost = ledger.member_lost(&loss(1), &[pipeline], &[]);
+        assert!(matches!(lost, MemberLost::Opened(_)));
+        let attempt = ledger.prepare(pipeline).unwrap();
+        let _ = ledger.confirm(attempt, at, at);
+        ledger.attempt_failed(pipeline, &Cause::Pending);
+        assert!(matches!(ledger.recovered(pipeline, at), Recovered::Episode(_)));
+        let mut settled = ledger.clone();
+        settled.settle_cause(attempt, &Cause::Seen("exit code 1".to_owned()));
+        assert!(settled.closed_episodes_to_store(ledger.history().revision()).is_some());
+        assert_eq!(rest(&ledger).with_closed_episodes(settled.history().clone()), None);
+        assert_eq!(rest(&settled).with_closed_episodes(ledger.history().clone()), None);
     }
 
     #[test]

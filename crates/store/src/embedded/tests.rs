@@ -5,10 +5,13 @@ use std::future::Future;
 use std::sync::Arc;
 use std::task::{Context, Waker};
 
+use steadfast_engine::records::JobRecord;
+use steadfast_model::{LedgerRevision, Timestamp};
 use tempfile::TempDir;
 
 use super::*;
 use crate::conformance::samples;
+use crate::keys;
 
 fn directory() -> TempDir {
     tempfile::tempdir().unwrap()
@@ -217,4 +220,32 @@ async fn a_panic_ends_the_writer_and_not_its_caller_on_one_thread() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_panic_ends_the_writer_and_not_its_caller_on_many_threads() {
     a_panic_ends_the_writer_and_not_its_caller().await;
+}
+
+#[tokio::test]
+async fn a_ledger_among_the_other_records_counts_until_the_next_is_written() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = Embedded::open(directory.path()).unwrap();
+    let mut term = store.lead(samples::leader(1)).await.unwrap();
+    let job = JobId::new(u64::MAX);
+    let ledger = |revision| {
+        let mut ledger = samples::ledger();
+        ledger.skip_to_revision(LedgerRevision::new(revision));
+        ledger
+    };
+    let old = crate::records::encode(&ledger(50)).unwrap();
+    let sql = "INSERT INTO records (key, value) VALUES (?1, ?2)";
+    database_of(&directory).execute(sql, rusqlite::params![keys::ledger(job), old]).unwrap();
+    let loaded = async || store.load().await.unwrap().snapshot.ledgers.remove(&job);
+    assert_eq!(loaded().await, Some(Ok(ledger(50))));
+
+    term.commit(vec![Op::PutLedger { job, ledger: Arc::new(ledger(60)) }]).await.unwrap();
+    assert_eq!(loaded().await, Some(Ok(ledger(60))));
+
+    let history = HistoryRecord {
+        job: JobRecord { id: job, ..samples::job(1) },
+        ..samples::history(1, Timestamp::from_millis(5))
+    };
+    term.commit(vec![Op::EndJob(Arc::new(history))]).await.unwrap();
+    assert_eq!(loaded().await, None);
 }
