@@ -12,12 +12,27 @@ pub struct ErrorBody {
     /// Each problem with its place; empty where there is only the message.
     #[serde(default)]
     pub details: Vec<ErrorDetail>,
+    /// With 503 and 307: base URLs of all coordinators, whoever leads first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub coordinators: Vec<String>,
 }
 
 impl ErrorBody {
     /// A body with a message alone.
     pub fn new(message: impl Into<String>) -> Self {
-        Self { status: "fail".into(), message: message.into(), details: Vec::new() }
+        Self {
+            status: "fail".into(),
+            message: message.into(),
+            details: Vec::new(),
+            coordinators: Vec::new(),
+        }
+    }
+
+    /// The same body with those to ask instead.
+    #[must_use]
+    pub fn with_coordinators(mut self, coordinators: Vec<String>) -> Self {
+        self.coordinators = coordinators;
+        self
     }
 
     /// The same body with the problems listed.

@@ -28,7 +28,8 @@ pub use logs::{
 };
 pub use members::{MemberInfo, PlannedLeave, PlannedLeaveRequest};
 pub use overview::{
-    CoordinatorInfo, EvaluationCounts, MemberCounts, Overview, SelfSuspicion, SlotCounts,
+    CoordinatorInfo, CoordinatorRole, CoordinatorStanding, EvaluationCounts, MemberCounts,
+    Overview, Readiness, SelfSuspicion, SlotCounts,
 };
 pub use recovery::{
     AttemptInfo, AttemptOutcome, EpisodeInfo, EpisodeStatus, Explanation, IncidentInfo, Latencies,

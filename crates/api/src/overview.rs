@@ -15,6 +15,9 @@ pub struct Overview {
     pub version: String,
     /// Who leads.
     pub coordinator: CoordinatorInfo,
+    /// Base URLs of all coordinators that are there, the one that leads first.
+    #[serde(default)]
+    pub coordinators: Vec<String>,
     /// Members by liveness.
     pub members: MemberCounts,
     /// Slots of living members.
@@ -41,6 +44,54 @@ pub struct CoordinatorInfo {
     pub epoch: Epoch,
     /// When the term began.
     pub since: WireTime,
+}
+
+/// `GET /health/ready` with 200: a coordinator that leads and has reconciled, or one that stands by and knows
+/// who leads. Every other one answers 503.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Readiness {
+    /// Always `ready`.
+    pub status: String,
+    /// Which of the two.
+    pub role: CoordinatorRole,
+    /// Where this coordinator answers.
+    pub url: String,
+    /// The version of this coordinator.
+    pub version: String,
+    /// The last commit that it holds; a standby is behind by the difference to the leader's.
+    pub revision: u64,
+    /// Where the leader answers.
+    pub leader: String,
+    /// Since when that one leads.
+    pub since: WireTime,
+    /// The term; only the leader tells it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub epoch: Option<Epoch>,
+    /// Base URLs of all coordinators that are there, the one that leads first.
+    pub coordinators: Vec<String>,
+}
+
+/// One coordinator, as somebody finds it who asks all of them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CoordinatorStanding {
+    /// Where it was asked.
+    pub url: String,
+    /// What it says of itself, if it is ready.
+    pub readiness: Option<Readiness>,
+    /// Why that is not known.
+    pub error: Option<String>,
+}
+
+/// What a coordinator does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CoordinatorRole {
+    /// It decides.
+    Leader,
+    /// It follows what is decided, and leads next.
+    Standby,
 }
 
 /// Members by liveness.

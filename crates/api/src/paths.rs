@@ -28,7 +28,7 @@ pub const AGENT: &str = "/agent";
 pub const METRICS: &str = "/metrics";
 /// `GET`: the process answers.
 pub const HEALTH_LIVE: &str = "/health/live";
-/// `GET`: it leads and has reconciled.
+/// `GET`: it leads and has reconciled, or stands by and knows who leads.
 pub const HEALTH_READY: &str = "/health/ready";
 
 /// Header of an output: the attempt that wrote it.

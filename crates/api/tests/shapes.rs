@@ -6,8 +6,8 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use steadfast_api::{
     DirtyTask, ErrorBody, Explanation, FromAgent, JobInfo, JobSummary, MemberInfo, Overview,
-    PlannedLeave, PlannedLeaveRequest, RecoveryEpisodes, StopJobRequest, SubmitAnswer, ToAgent,
-    ValidityAnswer,
+    PlannedLeave, PlannedLeaveRequest, Readiness, RecoveryEpisodes, StopJobRequest, SubmitAnswer,
+    ToAgent, ValidityAnswer,
 };
 use steadfast_model::LossCause;
 
@@ -141,10 +141,29 @@ fn members_and_overview() {
             "url": "http://127.0.0.1:8080", "pid": 4700, "featureLevel": 1, "epoch": 3,
             "since": "2026-11-30T09:31:02.123Z"
         },
+        "coordinators": ["http://127.0.0.1:8080", "http://127.0.0.1:8081"],
         "members": {"alive": 3, "suspected": 0, "lost": 0}, "slots": {"total": 12, "used": 4},
         "jobs": {"RUNNING": 1, "FINISHED": 2},
         "evaluations": {"CLEAN": 1, "DIRTY": 0, "UNKNOWN": 0, "DISABLED": 0},
         "selfSuspicion": null
+    }));
+}
+
+#[test]
+fn coordinators_that_lead_and_that_stand_by() {
+    holds::<Readiness>(json!({
+        "status": "ready", "role": "leader", "url": "http://127.0.0.1:8080", "version": "0.1.0",
+        "revision": 812, "leader": "http://127.0.0.1:8080", "since": "2026-11-30T09:31:02.123Z",
+        "epoch": 3, "coordinators": ["http://127.0.0.1:8080"]
+    }));
+    holds::<Readiness>(json!({
+        "status": "ready", "role": "standby", "url": "http://127.0.0.1:8081", "version": "0.1.0",
+        "revision": 811, "leader": "http://127.0.0.1:8080", "since": "2026-11-30T09:31:02.123Z",
+        "coordinators": ["http://127.0.0.1:8080", "http://127.0.0.1:8081"]
+    }));
+    holds::<ErrorBody>(json!({
+        "status": "fail", "message": "it stands by", "details": [],
+        "coordinators": ["http://127.0.0.1:8080"]
     }));
 }
 

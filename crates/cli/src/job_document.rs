@@ -81,13 +81,10 @@ impl JobDocument {
 
     /// A coordinator's complaints with the places in the file that the person wrote. The coordinator saw
     /// only the JSON, so its own places mean nothing.
-    pub fn with_places(&self, refusal: ErrorBody) -> ErrorBody {
-        let ErrorBody { status, message, details } = refusal;
-        let details = details
-            .into_iter()
-            .map(|ErrorDetail { key, message, .. }| self.detail(key, message))
-            .collect();
-        ErrorBody { status, message, details }
+    pub fn with_places(&self, mut refusal: ErrorBody) -> ErrorBody {
+        let details = std::mem::take(&mut refusal.details).into_iter();
+        let placed = details.map(|ErrorDetail { key, message, .. }| self.detail(key, message));
+        refusal.with_details(placed.collect())
     }
 
     fn detail(&self, key: Option<String>, message: String) -> ErrorDetail {

@@ -13,8 +13,8 @@ mod url;
 use bytes::Bytes;
 use hyper::Method;
 use steadfast_api::{
-    Explanation, JobInfo, JobSummary, MemberInfo, Overview, PlannedLeave, PlannedLeaveRequest,
-    RecoveryEpisodes, StopJobAnswer, StopJobRequest, SubmitAnswer, paths,
+    CoordinatorStanding, Explanation, JobInfo, JobSummary, MemberInfo, Overview, PlannedLeave,
+    PlannedLeaveRequest, RecoveryEpisodes, StopJobAnswer, StopJobRequest, SubmitAnswer, paths,
 };
 use steadfast_model::{EvaluationStatus, JobId, JobStatus, MemberUuid, TaskGroupId};
 
@@ -200,10 +200,17 @@ impl Client {
         self.transport.ask(&call).await
     }
 
-    /// `GET /health/ready`: whether one of the coordinators leads and has reconciled. Asks each once, so
+    /// `GET /health/ready`: whether one of the coordinators leads, or knows who does. Asks each once, so
     /// that a caller can poll; an error means that none of them could be reached.
     pub async fn health_ready(&self) -> Result<bool, ClientError> {
         self.transport.any_ok(paths::HEALTH_READY).await
+    }
+
+    /// `GET /health/ready` of every coordinator that can be found, from those on that this client knows:
+    /// which one leads, and how far each follows. Needs no token.
+    pub async fn coordinators(&self) -> Result<Vec<CoordinatorStanding>, ClientError> {
+        let standings = self.transport.standings().await;
+        Ok(standings)
     }
 
     async fn list(&self, path: &str, query: ListQuery) -> Result<Vec<JobSummary>, ClientError> {

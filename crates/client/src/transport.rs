@@ -17,7 +17,7 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use steadfast_api::ErrorBody;
+use steadfast_api::{CoordinatorStanding, ErrorBody, Readiness, paths};
 
 use crate::{BaseUrl, ClientError, Token};
 
@@ -33,6 +33,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// Coordinators that send each other's clients around in a circle are left after this many steps a round.
 const REDIRECTS: u32 = 4;
 const LONGEST_ANSWER_BYTES: usize = 64 << 20;
+/// More than anybody runs; whoever names more is not believed to the end.
+const MOST_COORDINATORS: usize = 16;
 
 /// Whether a request whose answer was lost is sent again.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -226,6 +228,48 @@ impl Transport {
             }
         }
         if answered { Ok(false) } else { Err(ClientError::Unreachable { tried: tried.last }) }
+    }
+
+    /// Asks everybody once who can be found, from those on that are known: each names all that it knows.
+    pub async fn standings(&self) -> Vec<CoordinatorStanding> {
+        let mut urls = self.coordinators.clone();
+        let mut standings = Vec::new();
+        while let Some(url) = urls.get(standings.len()).cloned() {
+            let (readiness, others) = self.readiness(&url).await;
+            let others = others.iter().filter_map(|other| other.parse().ok());
+            for other in others.collect::<Vec<BaseUrl>>() {
+                if !urls.contains(&other) && urls.len() < MOST_COORDINATORS {
+                    urls.push(other);
+                }
+            }
+            let (readiness, error) = match readiness {
+                Ok(readiness) => (Some(readiness), None),
+                Err(why) => (None, Some(why)),
+            };
+            standings.push(CoordinatorStanding { url: url.to_string(), readiness, error });
+        }
+        standings
+    }
+
+    /// What one coordinator says of itself, and whom it names.
+    async fn readiness(&self, url: &BaseUrl) -> (Result<Readiness, String>, Vec<String>) {
+        let call = Call::get(paths::HEALTH_READY, "a health status");
+        let answer = match self.send(url, &call).await {
+            Ok(answer) => answer,
+            Err(NoAnswer::NotSent(why) | NoAnswer::Lost(why)) => return (Err(why), Vec::new()),
+        };
+        if answer.status == StatusCode::OK {
+            return match serde_json::from_slice::<Readiness>(&answer.body) {
+                Ok(readiness) => {
+                    let others = readiness.coordinators.clone();
+                    (Ok(readiness), others)
+                }
+                Err(error) => (Err(error.to_string()), Vec::new()),
+            };
+        }
+        let others = serde_json::from_slice::<ErrorBody>(&answer.body)
+            .map_or_else(|_| Vec::new(), |body| body.coordinators);
+        (Err(format!("{}, {}", answer.status.as_u16(), answer.message())), others)
     }
 
     async fn send(&self, url: &BaseUrl, call: &Call) -> Result<Answer, NoAnswer> {

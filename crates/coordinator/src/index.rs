@@ -12,6 +12,7 @@ use hashbrown::HashMap;
 use parking_lot::{Mutex, RwLock};
 use steadfast_engine::{IndexChange, IndexEntry};
 use steadfast_model::{ExecutionId, FencingToken, InvalidReason, JobId, TaskGroupId, Timestamp};
+use steadfast_store::Tenure;
 
 use crate::pace::{Load, Pace};
 use crate::progress::Progress;
@@ -284,15 +285,18 @@ pub(crate) struct ValidityIndex {
     shards: Vec<RwLock<Shard>>,
     /// Whether this leader may answer at all. Checked before each look-up.
     open: AtomicBool,
+    /// Compared with the clock at each answer: a process that was stopped past its term's end may answer
+    /// before anything has closed this.
+    tenure: Tenure,
     /// What containers are told to come back later for.
     pub load: Load,
 }
 
 impl ValidityIndex {
     /// An index that answers nobody until it is opened.
-    pub fn new() -> Self {
+    pub fn new(tenure: Tenure) -> Self {
         let shards = (0..SHARDS).map(|_| RwLock::default()).collect();
-        Self { shards, open: AtomicBool::new(false), load: Load::default() }
+        Self { shards, open: AtomicBool::new(false), tenure, load: Load::default() }
     }
 
     /// The term is reconciled: verdicts may be given.
@@ -307,7 +311,7 @@ impl ValidityIndex {
 
     /// Whether verdicts may be given.
     pub fn is_open(&self) -> bool {
-        self.open.load(Ordering::Acquire)
+        self.open.load(Ordering::Acquire) && self.tenure.holds()
     }
 
     fn shard(&self, hash: u64) -> &RwLock<Shard> {
@@ -480,7 +484,7 @@ mod tests {
     }
 
     fn index(assumed_answer: Option<Timestamp>) -> ValidityIndex {
-        let index = ValidityIndex::new();
+        let index = ValidityIndex::new(Tenure::without_end());
         index.apply(&IndexChange::Live(ID, entry(assumed_answer)));
         index.open();
         index
@@ -499,6 +503,25 @@ mod tests {
         assert!(matches!(index.ask(other, at(0)), Answer::Unknown { .. }));
         index.open();
         assert_eq!(index.ask(other, at(0)), Answer::Invalid(InvalidReason::UnknownId));
+    }
+
+    /// Red where only the loop, or nobody, asks the tenure.
+    #[test]
+    fn a_term_that_is_over_gives_no_verdict_though_nobody_has_closed_it() {
+        let tenure = Tenure::without_end();
+        let index = ValidityIndex::new(tenure.clone());
+        index.apply(&IndexChange::Live(ID, entry(None)));
+        index.open();
+        let other = ExecutionId::of_term(TermNonce::new(1), 2);
+        assert_eq!((index.peek(ID), index.peek(other)), (Some(true), Some(false)));
+        tenure.end();
+        for id in [ID, other] {
+            assert!(matches!(index.ask(id, at(0)), Answer::Unknown { .. }));
+            assert_eq!(index.peek(id), None);
+            assert_eq!(index.heartbeat(id, at(0)), Heartbeat::Unknown);
+        }
+        assert!(!index.is_open(), "checkpoints ask this");
+        assert_eq!(index.apply(&revoke()), Some((ID, None)), "nothing was extended");
     }
 
     #[test]
@@ -597,7 +620,7 @@ mod tests {
 
     #[test]
     fn a_job_that_does_not_ask_for_samzas_heartbeat_does_not_get_one() {
-        let index = ValidityIndex::new();
+        let index = ValidityIndex::new(Tenure::without_end());
         index.apply(&IndexChange::Live(ID, IndexEntry { samza: false, ..entry(None) }));
         index.open();
         assert_eq!(index.heartbeat(ID, at(0)), Heartbeat::NotAsked);
@@ -629,7 +652,7 @@ mod tests {
 
     #[test]
     fn only_those_who_may_ask_count_as_load() {
-        let index = ValidityIndex::new();
+        let index = ValidityIndex::new(Tenure::without_end());
         let ids = || (1..=20_000).map(|seq| ExecutionId::of_term(TermNonce::new(1), seq));
         ids().for_each(|id| {
             let _ = index.apply(&IndexChange::Live(id, entry(None)));

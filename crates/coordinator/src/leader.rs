@@ -11,10 +11,11 @@ use std::time::{Duration, Instant};
 
 use steadfast_engine::{Effect, Engine, IndexChange, Input, SelfSuspicion, Settings, Step};
 use steadfast_model::{LossCause, TermNonce, Timestamp};
-use steadfast_store::{HistoryCursor, LeaderInfo, Store, StoreError, Term as StoreTerm};
+use steadfast_store::{HistoryCursor, LeaderInfo, Store, StoreError, Tenure, Term as StoreTerm};
 use tokio::sync::{mpsc, watch};
 use tracing::{error, info, warn};
 
+use crate::candidacy::{self, Won};
 use crate::clock::Clock;
 use crate::commit::{self, Refused};
 use crate::index::{LastAnswer, ValidityIndex};
@@ -45,12 +46,11 @@ struct Leader {
     term: Box<dyn StoreTerm>,
     serving: Arc<Term>,
     view: watch::Sender<View>,
-    urls: Vec<String>,
     /// What comes back from effects is decided on before anything that waits outside.
     returned: VecDeque<Input>,
 }
 
-/// Leads for one term.
+/// Stands by until it leads, then leads for one term.
 ///
 /// # Errors
 /// When the store cannot be led or loaded.
@@ -60,10 +60,12 @@ pub(crate) async fn run_term(
     me: LeaderInfo,
     mut shutdown: watch::Receiver<bool>,
 ) -> Result<TermEnd, StoreError> {
+    let Some(Won { term, loaded }) = candidacy::win(shared, &me, &mut shutdown).await? else {
+        return Ok(TermEnd::Shutdown);
+    };
+    // From here on, not from when it became a candidate: that may be weeks ago.
     let clock = Clock::start();
     let me = LeaderInfo { since: clock.now(), ..me };
-    let term = shared.store.lead(me.clone()).await?;
-    let loaded = shared.store.load().await?;
     let finished = load_history(shared.store.as_ref()).await?;
     for (job, reason) in &loaded.snapshot.ledgers {
         if let Err(reason) = reason {
@@ -77,16 +79,15 @@ pub(crate) async fn run_term(
     let (view, viewed) = watch::channel(first);
     let (inbox, inputs) = mpsc::channel(INBOX);
     let secrets = Secrets::new(&loaded.secret_key);
-    let serving = Arc::new(Term::new(term.epoch(), clock, me, secrets, viewed, inbox));
-    info!(epoch = %term.epoch(), "leads");
-    let urls = shared.urls.clone();
+    let (epoch, tenure) = (term.epoch(), term.tenure());
+    let serving = Arc::new(Term::new(epoch, tenure, clock, me, secrets, viewed, inbox));
+    info!(%epoch, "leads");
     shared.metrics.term_began();
     let mut leader = Leader {
         engine,
         term,
         serving: Arc::clone(&serving),
         view,
-        urls,
         returned: VecDeque::from([Input::TookOver]),
     };
     // On a task of its own, since how late a task is woken is what it looks for.
@@ -159,6 +160,9 @@ impl Leader {
         let mut lost = self.term.lost();
         let mut served = false;
         loop {
+            if let Err(why) = still_leads(&self.serving.tenure, &lost) {
+                return TermEnd::Lost(why);
+            }
             let batch = match self.gather(&mut inputs, &mut lost, shutdown).await {
                 Ok(batch) => batch,
                 Err(end) => return end,
@@ -166,7 +170,7 @@ impl Leader {
             let began = Instant::now();
             let steps = self.decide(batch);
             shared.metrics.decided(began.elapsed());
-            if let Err(why) = self.carry_out(steps, &shared.metrics).await {
+            if let Err(why) = self.carry_out(steps, shared).await {
                 return TermEnd::Lost(why);
             }
             if !served && self.returned.is_empty() {
@@ -185,9 +189,6 @@ impl Leader {
         lost: &mut watch::Receiver<bool>,
         shutdown: &mut watch::Receiver<bool>,
     ) -> Result<Vec<Input>, TermEnd> {
-        if *lost.borrow() {
-            return Err(TermEnd::Lost("the store says that somebody else leads".to_owned()));
-        }
         if *shutdown.borrow() {
             return Err(TermEnd::Shutdown);
         }
@@ -220,7 +221,8 @@ impl Leader {
         steps
     }
 
-    async fn carry_out(&mut self, steps: Vec<Step>, metrics: &Metrics) -> Result<(), String> {
+    async fn carry_out(&mut self, steps: Vec<Step>, shared: &Shared) -> Result<(), String> {
+        let metrics = &shared.metrics;
         let index = &self.serving.index;
         for execution in steps.iter().flat_map(|step| &step.freeze) {
             index.freeze(*execution);
@@ -230,8 +232,12 @@ impl Leader {
         let durable = |job| before.get(&job).and_then(|job| job.ledger.clone());
         let began = Instant::now();
         let refused = commit::commit(self.term.as_mut(), &steps, &durable).await?;
+        // A step that writes nothing is compared with nothing in the store, and one that was durable in time
+        // may still be carried out too late.
+        still_leads(&self.serving.tenure, &self.term.lost())?;
         if !steps.iter().all(Step::writes_nothing) {
             metrics.committed(began.elapsed());
+            shared.coordinators.note_rev(self.term.rev());
         }
         self.returned.extend(
             refused.keys().map(|job| Input::LedgerRefused { job: *job, durable: durable(*job) }),
@@ -252,16 +258,13 @@ impl Leader {
         for Restored { kind, took_ms } in self.publish(&steps, &refused) {
             metrics.restored(kind, took_ms);
         }
-        self.perform(steps);
+        self.perform(steps, &shared.coordinators.urls());
         Ok(())
     }
 
-    fn perform(&self, steps: Vec<Step>) {
-        let announcement = Announcement {
-            epoch: self.term.epoch(),
-            urls: &self.urls,
-            secrets: &self.serving.secrets,
-        };
+    fn perform(&self, steps: Vec<Step>, urls: &[String]) {
+        let secrets = &self.serving.secrets;
+        let announcement = Announcement { epoch: self.term.epoch(), urls, secrets };
         for step in steps {
             log_loss(&step);
             let of_jobs = step.jobs.into_iter().flat_map(|job| job.effects);
@@ -293,6 +296,17 @@ impl Leader {
         });
         restored
     }
+}
+
+/// Whether this coordinator may still act for the term: by the clock, and by what it was told.
+fn still_leads(tenure: &Tenure, lost: &watch::Receiver<bool>) -> Result<(), String> {
+    if *lost.borrow() {
+        return Err("the store says that it may no longer lead".to_owned());
+    }
+    if !tenure.holds() {
+        return Err("it could not renew its leadership in time".to_owned());
+    }
+    Ok(())
 }
 
 /// Applies a change, and keeps count of the zombies: who was revoked, and for how long it went on calling.
@@ -348,12 +362,45 @@ mod tests {
     use steadfast_model::{
         ExecutionId, FencingToken, InvalidReason, JobId, LeaseTerms, TaskGroupId, TermNonce,
     };
+    use steadfast_store::conformance::samples;
 
     use super::*;
 
+    /// Red without the look at the tenure behind the commit, which compares nothing where nothing is written.
+    #[tokio::test]
+    async fn nothing_leaves_once_the_tenure_is_over() {
+        let store = steadfast_store::MemoryStore::new();
+        let me = samples::leader(1);
+        let term = store.lead(me.clone()).await.unwrap();
+        let loaded = store.load().await.unwrap();
+        let clock = Clock::start();
+        let nonce = TermNonce::new(1);
+        let engine = Engine::load(loaded.snapshot, Settings::default(), nonce, clock.now());
+        let first = first_view(&engine, term.epoch(), clock.now(), Finished::new());
+        let (view, viewed) = watch::channel(first);
+        let (inbox, _inputs) = mpsc::channel(1);
+        let secrets = Secrets::new(&loaded.secret_key);
+        let (epoch, tenure) = (term.epoch(), term.tenure());
+        let serving = Arc::new(Term::new(epoch, tenure, clock, me, secrets, viewed, inbox));
+        let (connection, mut messages) = serving.connect(samples::member(1).uuid);
+        let shared = Shared::new(Arc::new(store.clone()), Vec::new(), None);
+        let returned = VecDeque::new();
+        let mut leader = Leader { engine, term, serving, view, returned };
+        let welcome = || Step {
+            effects: vec![Effect::Send(connection, steadfast_engine::AgentMessage::Welcome)],
+            ..Step::default()
+        };
+        leader.carry_out(vec![welcome()], &shared).await.unwrap();
+        assert!(messages.try_recv().is_ok());
+        store.end_tenure();
+        leader.carry_out(vec![welcome()], &shared).await.unwrap_err();
+        leader.perform(vec![welcome()], &[]);
+        assert!(messages.try_recv().is_err(), "a later step, and one that was on its way");
+    }
+
     #[test]
     fn a_zombies_lifetime_is_told_once_it_is_gone() {
-        let (index, metrics) = (ValidityIndex::new(), Metrics::new());
+        let (index, metrics) = (ValidityIndex::new(Tenure::without_end()), Metrics::new());
         let at = |ms: u64| Timestamp::from_millis(1_000_000 + ms);
         let entry = IndexEntry {
             job: JobId::new(1),

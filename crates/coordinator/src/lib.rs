@@ -9,9 +9,11 @@
 
 #[cfg(feature = "bench")]
 pub mod bench;
+mod candidacy;
 mod clock;
 mod commit;
 mod convert;
+mod coordinators;
 mod credentials;
 mod explain;
 mod http;
@@ -62,7 +64,7 @@ pub struct Config {
     pub settings: Settings,
 }
 
-/// Leads and serves until `shutdown` completes.
+/// Serves until `shutdown` completes, and leads or stands by.
 ///
 /// # Errors
 /// When the address cannot be used (see [`check_address`]) or bound, or the store cannot be led or loaded for a
@@ -91,7 +93,9 @@ pub async fn run(
         let _ = stop.send(true);
     });
     let http = tokio::spawn(http::serve(listener, Arc::clone(&shared), stopped.clone()));
+    let listing = tokio::spawn(list_coordinators(Arc::clone(&shared)));
     let outcome = lead(&shared, &settings, &me, stopped).await;
+    listing.abort();
     http.abort();
     outcome
 }
@@ -120,6 +124,16 @@ pub fn check_address(listen: SocketAddr, has_credentials: bool) -> anyhow::Resul
         );
     }
     Ok(())
+}
+
+/// Says that this coordinator is there, and takes in which others are.
+async fn list_coordinators(shared: Arc<Shared>) {
+    let Some(mut announced) = shared.store.announce(shared.coordinators.own_url()) else { return };
+    while announced.changed().await.is_ok() {
+        let urls = announced.borrow_and_update().clone();
+        info!(?urls, "coordinators");
+        shared.coordinators.note_announced(urls);
+    }
 }
 
 /// One term after the other, until the process is asked to go: the loop never dies of one error.

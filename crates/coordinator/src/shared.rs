@@ -9,10 +9,11 @@ use parking_lot::Mutex;
 use steadfast_api::{LogQuestion, LogRequest, ToAgent};
 use steadfast_engine::{Connection, Input, Reply, Ticket};
 use steadfast_model::{Epoch, MemberUuid};
-use steadfast_store::{LeaderInfo, Store};
+use steadfast_store::{LeaderInfo, Store, Tenure};
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
 use crate::clock::Clock;
+use crate::coordinators::Coordinators;
 use crate::credentials::Credentials;
 use crate::index::ValidityIndex;
 use crate::metrics::Metrics;
@@ -29,6 +30,8 @@ const LOG_READERS: usize = 64;
 /// One term as its handlers see it.
 pub(crate) struct Term {
     pub epoch: Epoch,
+    /// Until when anything may leave. Whoever sends looks at it; nobody waits to be told.
+    pub tenure: Tenure,
     pub clock: Clock,
     pub leader: LeaderInfo,
     pub index: ValidityIndex,
@@ -56,6 +59,7 @@ pub(crate) struct TermOver;
 impl Term {
     pub fn new(
         epoch: Epoch,
+        tenure: Tenure,
         clock: Clock,
         leader: LeaderInfo,
         secrets: Secrets,
@@ -64,9 +68,10 @@ impl Term {
     ) -> Self {
         Self {
             epoch,
+            index: ValidityIndex::new(tenure.clone()),
+            tenure,
             clock,
             leader,
-            index: ValidityIndex::new(),
             secrets,
             view,
             inbox,
@@ -96,9 +101,11 @@ impl Term {
         answered.await.map_err(|_| TermOver)
     }
 
-    /// Answers somebody who waits.
+    /// Answers somebody who waits. After the term's end it tells nobody anything.
     pub fn answer(&self, ticket: Ticket, reply: Reply) {
-        if let Some(waiting) = self.tickets.lock().remove(&ticket) {
+        if let Some(waiting) = self.tickets.lock().remove(&ticket)
+            && self.tenure.holds()
+        {
             // Whoever asked may have gone; what was decided stands all the same.
             let _ = waiting.send(reply);
         }
@@ -118,9 +125,12 @@ impl Term {
         self.outputs.disconnected(connection);
     }
 
-    /// Sends to an agent, if it is still connected: what is lost here is found when it comes back.
+    /// Sends to an agent, if it is still connected and the term still holds: what is lost here is found
+    /// when it comes back.
     pub fn send(&self, connection: Connection, message: ToAgent) {
-        if let Some(agent) = self.agents.lock().get(&connection) {
+        if let Some(agent) = self.agents.lock().get(&connection)
+            && self.tenure.holds()
+        {
             let _ = agent.sender.send(message);
         }
     }
@@ -155,7 +165,8 @@ impl Term {
 /// What all handlers share.
 pub(crate) struct Shared {
     pub store: Arc<dyn Store>,
-    pub urls: Vec<String>,
+    /// Who else there is, and who leads.
+    pub coordinators: Coordinators,
     /// Who may call; `None` where everybody may who reaches the loopback address.
     pub credentials: Option<Credentials>,
     /// What this process counts, over all its terms.
@@ -169,7 +180,7 @@ impl Shared {
     pub fn new(store: Arc<dyn Store>, urls: Vec<String>, credentials: Option<Credentials>) -> Self {
         Self {
             store,
-            urls,
+            coordinators: Coordinators::new(urls),
             credentials,
             metrics: Metrics::new(),
             log_readers: Arc::new(Semaphore::new(LOG_READERS)),
@@ -177,9 +188,10 @@ impl Shared {
         }
     }
 
-    /// The term that is served, once it has been reconciled.
+    /// The term that is served, once it has been reconciled, and while it holds: a process that was stopped
+    /// may be asked before its loop has been woken.
     pub fn term(&self) -> Option<Arc<Term>> {
-        self.term.load_full()
+        self.term.load_full().filter(|term| term.tenure.holds())
     }
 
     pub fn serve(&self, term: Arc<Term>) {

@@ -16,6 +16,13 @@ pub(crate) const PROCESSED: &str = "processed";
 /// The key from which container secrets are derived.
 pub(crate) const SECRET: &str = "secret";
 
+/// A coordinator that is there. Before the first key that standbys follow: whoever follows commits must
+/// not meet writes that are none.
+#[cfg(any(test, feature = "etcd"))]
+pub(crate) fn announced(url: &str) -> String {
+    format!("announced/{url}")
+}
+
 pub(crate) fn job(id: JobId) -> String {
     format!("job/{id}")
 }
@@ -125,6 +132,11 @@ impl Range {
         Self::loaded().iter().any(|range| range.contains(key))
     }
 
+    #[cfg(any(test, feature = "etcd"))]
+    pub(crate) fn announced() -> Self {
+        Self::folder("announced")
+    }
+
     pub(crate) fn jobs() -> Self {
         Self::folder("job")
     }
@@ -203,6 +215,8 @@ mod tests {
             assert!(!Range::is_loaded(key), "{key}");
         }
         assert!(others[..2].iter().all(|key| !Range::followed().contains(key)));
+        let announced = announced("http://127.0.0.1:8080");
+        assert!(Range::announced().contains(&announced) && !Range::followed().contains(&announced));
     }
 
     #[test]

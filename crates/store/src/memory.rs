@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use steadfast_engine::records::HistoryRecord;
 use steadfast_model::{Epoch, JobId, TaskGroupId};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 
 use crate::batch;
 use crate::history::{HistoryCursor, HistoryPage};
@@ -23,6 +23,7 @@ use crate::store::{
     StoreError, Term,
 };
 use crate::table::{Staged, Table};
+use crate::tenure::Tenure;
 use crate::transaction;
 
 /// A handle on one store in memory.
@@ -30,6 +31,8 @@ use crate::transaction;
 pub struct MemoryStore {
     limits: Limits,
     state: Arc<Mutex<State>>,
+    /// Whose turn it is, where candidates wait.
+    turn: Option<Arc<Semaphore>>,
 }
 
 /// What goes wrong on purpose.
@@ -64,6 +67,7 @@ struct State {
     /// The present term, unless it is in doubt after an unknown outcome.
     leading: Option<Head>,
     lost: watch::Sender<bool>,
+    tenure: Tenure,
     followers: Vec<mpsc::Sender<Change>>,
 }
 
@@ -86,9 +90,28 @@ impl MemoryStore {
         let created = rows.transaction(|rows| transaction::create(rows, [0x5f; 32]));
         debug_assert_eq!(created, Ok(()));
         let lost = watch::Sender::new(false);
-        let state =
-            State { rows, faults: VecDeque::new(), leading: None, lost, followers: Vec::new() };
-        Self { limits, state: Arc::new(Mutex::new(state)) }
+        let state = State {
+            rows,
+            faults: VecDeque::new(),
+            leading: None,
+            lost,
+            tenure: Tenure::without_end(),
+            followers: Vec::new(),
+        };
+        Self { limits, state: Arc::new(Mutex::new(state)), turn: None }
+    }
+
+    /// The same store where nobody begins a term before the last one was resigned or dropped, as with a
+    /// lease. Otherwise whoever wants to lead fences the former leader at once.
+    #[must_use]
+    pub fn where_candidates_wait(self) -> Self {
+        Self { turn: Some(Arc::new(Semaphore::new(1))), ..self }
+    }
+
+    /// Ends the tenure of the present term and tells nobody: what a process finds that was stopped for
+    /// longer than its lease.
+    pub fn end_tenure(&self) {
+        self.state().tenure.end();
     }
 
     /// Makes the next `commits` commits that the fault concerns fail. Faults apply in the order in which
@@ -197,6 +220,8 @@ impl State {
         self.leading = Some(head);
         self.lost.send_replace(true);
         self.lost = watch::Sender::new(false);
+        self.tenure.end();
+        self.tenure = Tenure::without_end();
         Ok(epoch)
     }
 
@@ -235,10 +260,16 @@ impl Store for MemoryStore {
     }
 
     async fn lead(&self, me: LeaderInfo) -> Result<Box<dyn Term>, StoreError> {
+        let turn = match &self.turn {
+            // It is never closed, so there always comes a permit.
+            Some(turn) => Arc::clone(turn).acquire_owned().await.ok(),
+            None => None,
+        };
         let mut state = self.state();
         let epoch = state.begin_term(&me)?;
         let rev = state.leading.as_ref().map_or(Rev(0), |head| Rev(head.n));
-        Ok(Box::new(MemoryTerm { store: self.clone(), epoch, rev, lost: state.lost.subscribe() }))
+        let (lost, tenure) = (state.lost.subscribe(), state.tenure.clone());
+        Ok(Box::new(MemoryTerm { store: self.clone(), epoch, rev, lost, tenure, _turn: turn }))
     }
 
     async fn follow(&self) -> Result<Option<Standby>, StoreError> {
@@ -285,6 +316,8 @@ struct MemoryTerm {
     epoch: Epoch,
     rev: Rev,
     lost: watch::Receiver<bool>,
+    tenure: Tenure,
+    _turn: Option<OwnedSemaphorePermit>,
 }
 
 #[async_trait]
@@ -295,6 +328,10 @@ impl Term for MemoryTerm {
 
     fn rev(&self) -> Rev {
         self.rev
+    }
+
+    fn tenure(&self) -> Tenure {
+        self.tenure.clone()
     }
 
     async fn commit(&mut self, ops: Vec<Op>) -> Result<Rev, CommitError> {

@@ -49,6 +49,13 @@ pub trait Store: Send + Sync {
         Ok(None)
     }
 
+    /// Lets other coordinators know, while the answer is kept, of one that serves at `url`, and says who is
+    /// known so: at first nobody, then everybody, this one among them. `None` where there are no others.
+    fn announce(&self, url: &str) -> Option<watch::Receiver<Vec<String>>> {
+        let _ = url;
+        None
+    }
+
     /// One ended job in full; `None` if the history does not hold it.
     ///
     /// # Errors

@@ -14,7 +14,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tracing::{info, warn};
 
 use super::Peer;
-use super::respond::not_leading;
+use super::respond::leading;
 use crate::shared::{Shared, Term};
 
 /// The largest message: a `Hello` of an agent with thousands of containers.
@@ -29,7 +29,10 @@ pub(crate) async fn connect(
     Extension(peer): Extension<Peer>,
     upgrade: WebSocketUpgrade,
 ) -> Response {
-    let Some(term) = shared.term() else { return not_leading().into_response() };
+    let term = match leading(&shared) {
+        Ok(term) => term,
+        Err(failure) => return failure.into_response(),
+    };
     upgrade
         .max_message_size(MAX_MESSAGE_BYTES)
         .on_upgrade(move |socket| async move { converse(socket, term, peer).await })
@@ -121,7 +124,10 @@ async fn talk(
     loop {
         tokio::select! {
             message = outgoing.recv() => {
-                let Some(message) = message else { return End::Ours };
+                // What was on its way when the term ended stays here.
+                let Some(message) = message.filter(|_| term.tenure.holds()) else {
+                    return End::Ours;
+                };
                 if send(socket, &message).await.is_err() {
                     return End::Theirs;
                 }

@@ -15,7 +15,7 @@ use steadfast_api::CheckpointConflict;
 use steadfast_model::{ExecutionId, FencingToken};
 use steadfast_store::{CheckpointError, CheckpointGuard, MAX_CHECKPOINT_BYTES};
 
-use super::respond::{Failure, json, not_leading};
+use super::respond::{Failure, json, leading, not_leading};
 use super::validity::bearer;
 use crate::index::CheckpointOwner;
 use crate::shared::{Shared, Term};
@@ -81,12 +81,12 @@ fn admit(
 ) -> Result<(Arc<Term>, ExecutionId, CheckpointOwner), Refused> {
     let Query(query) = query.map_err(|refused| Failure::bad_request(refused.body_text()))?;
     let execution = query.execution_resource_id;
-    let term = shared.term().ok_or_else(not_leading)?;
+    let term = leading(shared)?;
     if !bearer(headers).is_some_and(|secret| term.secrets.is_of(execution, secret)) {
         return Err(Failure::unauthorized("the container's own secret is required").into());
     }
     if !term.index.is_open() {
-        return Err(not_leading().into());
+        return Err(not_leading(shared).into());
     }
     match term.index.checkpoint_owner(execution) {
         Some(owner) => Ok((term, execution, owner)),

@@ -17,7 +17,7 @@ use steadfast_engine::records::HistoryRecord;
 use steadfast_engine::{Input, Reply};
 use steadfast_model::{EvaluationStatus, JobId, JobSpec, JobStatus, jobfile};
 
-use super::respond::{Failure, ask, json, not_leading, unexpected};
+use super::respond::{Failure, ask, json, leading, unexpected};
 use crate::index::Standing;
 use crate::shared::{Shared, Term};
 use crate::view::JobView;
@@ -43,7 +43,7 @@ pub(crate) async fn submit(
 ) -> Result<Response, Failure> {
     let body = body.map_err(|refused| Failure::bad_body(&refused))?;
     let Query(query) = query.map_err(|refused| Failure::bad_request(refused.body_text()))?;
-    let term = shared.term().ok_or_else(not_leading)?;
+    let term = leading(&shared)?;
     let mut spec = check(&body)?;
     if let Some(name) = query.job_name {
         spec.name = name;
@@ -89,7 +89,7 @@ pub(crate) async fn stop(
 ) -> Result<Response, Failure> {
     let Json(StopJobRequest { job_id }) =
         body.map_err(|refused| Failure::bad_request(refused.body_text()))?;
-    let term = shared.term().ok_or_else(not_leading)?;
+    let term = leading(&shared)?;
     let (job_status, message) =
         match ask(&term, |ticket| Input::Stop { ticket, job: job_id }).await? {
             Reply::Stopping(status) => (status, "the job is being stopped".to_owned()),
@@ -138,7 +138,7 @@ pub(crate) async fn running(
     query: ListQueryResult,
 ) -> Result<Response, Failure> {
     let Query(query) = query.map_err(|refused| Failure::bad_request(refused.body_text()))?;
-    let term = shared.term().ok_or_else(not_leading)?;
+    let term = leading(&shared)?;
     let view = term.view.borrow().clone();
     let mut newest: Vec<&JobView> = view.jobs.values().collect();
     newest.sort_by_key(|job| std::cmp::Reverse((job.record.created, job.record.id)));
@@ -170,7 +170,7 @@ fn list_finished(
     wanted: Option<JobStatus>,
 ) -> Result<Response, Failure> {
     let Query(query) = query.map_err(|refused| Failure::bad_request(refused.body_text()))?;
-    let term = shared.term().ok_or_else(not_leading)?;
+    let term = leading(&shared)?;
     let finished = term.view.borrow().finished.clone();
     let in_state = finished
         .values()
@@ -208,7 +208,7 @@ pub(crate) async fn info(
     State(shared): State<Arc<Shared>>,
     Path(job): Path<String>,
 ) -> Result<Response, Failure> {
-    let term = shared.term().ok_or_else(not_leading)?;
+    let term = leading(&shared)?;
     let now = term.clock.now();
     let (_, found) = find(&shared, &term, &job).await?;
     let info = match &found {
@@ -231,7 +231,7 @@ pub(crate) async fn episodes(
     State(shared): State<Arc<Shared>>,
     Path(job): Path<String>,
 ) -> Result<Response, Failure> {
-    let term = shared.term().ok_or_else(not_leading)?;
+    let term = leading(&shared)?;
     let (id, found) = find(&shared, &term, &job).await?;
     let ledger = match &found {
         Found::Running(job) => job.ledger.as_deref(),
@@ -246,7 +246,7 @@ pub(crate) async fn explain(
     State(shared): State<Arc<Shared>>,
     Path(job): Path<String>,
 ) -> Result<Response, Failure> {
-    let term = shared.term().ok_or_else(not_leading)?;
+    let term = leading(&shared)?;
     let (id, found) = find(&shared, &term, &job).await?;
     let past = term.stalls.past(id);
     let explanation = match &found {

@@ -17,7 +17,7 @@ use steadfast_engine::{
 use steadfast_model::{MemberUuid, ParseIdError};
 
 use super::guard::Actor;
-use super::respond::{Failure, ask, json, not_leading, unexpected};
+use super::respond::{Failure, ask, json, leading, unexpected};
 use crate::convert;
 use crate::shared::Shared;
 
@@ -90,7 +90,7 @@ fn valid_ms(seconds: u64) -> Result<u64, Failure> {
 }
 
 async fn register(shared: &Shared, request: LeaveRequest) -> Result<Response, Failure> {
-    let term = shared.term().ok_or_else(not_leading)?;
+    let term = leading(&shared)?;
     let member = request.member;
     match ask(&term, |ticket| Input::PlanLeave { ticket, request }).await? {
         Reply::LeavePlanned(registered) => {

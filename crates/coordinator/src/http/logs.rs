@@ -26,7 +26,7 @@ use steadfast_model::{ExecutionId, MemberStatus, MemberUuid, ParseIdError, TaskG
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::jobs::{Found, find};
-use super::respond::{Failure, not_leading};
+use super::respond::{Failure, leading};
 use crate::outputs::{NoAnswer, Told};
 use crate::shared::{Shared, Term};
 
@@ -74,7 +74,7 @@ pub(crate) async fn logs(
     let task_group: TaskGroupId = task_group
         .parse()
         .map_err(|refused: ParseIdError| Failure::bad_request(refused.to_string()))?;
-    let term = shared.term().ok_or_else(not_leading)?;
+    let term = leading(&shared)?;
     let turn = Arc::clone(&shared.log_readers).try_acquire_owned().map_err(|_| {
         Failure::too_many("as many outputs are being read as can be at once; ask again later")
     })?;

@@ -6,6 +6,7 @@
 
 mod agents;
 mod checkpoint;
+mod elsewhere;
 mod guard;
 mod heartbeat;
 mod jobs;
@@ -17,6 +18,8 @@ mod questions;
 mod respond;
 mod validity;
 
+#[cfg(test)]
+mod elsewhere_tests;
 #[cfg(test)]
 mod ids_tests;
 #[cfg(test)]
@@ -92,6 +95,7 @@ fn router(shared: Arc<Shared>) -> Router {
         .route(paths::CONTAINER_ENDED, post(validity::ended))
         .route(paths::CHECKPOINT, get(checkpoint::read).put(checkpoint::write))
         .route(paths::AGENT, get(agents::connect))
+        .route_layer(from_fn_with_state(Arc::clone(&shared), elsewhere::elsewhere))
         .fallback(respond::no_such_path)
         .method_not_allowed_fallback(respond::no_such_method)
         .layer(from_fn_with_state(Arc::clone(&shared), guard::guard))

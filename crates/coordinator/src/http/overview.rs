@@ -8,18 +8,19 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use serde_json::json;
 use steadfast_api::{
-    CoordinatorInfo, EvaluationCounts, MemberCounts, MemberInfo, Overview, SelfSuspicion,
-    SlotCounts,
+    CoordinatorInfo, CoordinatorRole, EvaluationCounts, MemberCounts, MemberInfo, Overview,
+    Readiness, SelfSuspicion, SlotCounts,
 };
 use steadfast_model::{EvaluationStatus, MemberStatus};
+use steadfast_store::LeaderInfo;
 
-use super::respond::{Failure, json as answer, not_leading};
+use super::respond::{Failure, json as answer, leading, not_leading};
 use crate::convert;
 use crate::shared::Shared;
 use crate::view::View;
 
 pub(crate) async fn overview(State(shared): State<Arc<Shared>>) -> Result<Response, Failure> {
-    let term = shared.term().ok_or_else(not_leading)?;
+    let term = leading(&shared)?;
     let view = term.view.borrow().clone();
     let (members, slots) = count_members(&view);
     let mut jobs = BTreeMap::new();
@@ -51,8 +52,16 @@ pub(crate) async fn overview(State(shared): State<Arc<Shared>>) -> Result<Respon
         since: suspicion.since.into(),
         members: suspicion.members,
     });
-    let overview =
-        Overview { version, coordinator, members, slots, jobs, evaluations, self_suspicion };
+    let overview = Overview {
+        version,
+        coordinator,
+        coordinators: shared.coordinators.urls().to_vec(),
+        members,
+        slots,
+        jobs,
+        evaluations,
+        self_suspicion,
+    };
     Ok(answer(StatusCode::OK, &overview))
 }
 
@@ -74,7 +83,7 @@ fn count_members(view: &View) -> (MemberCounts, SlotCounts) {
 }
 
 pub(crate) async fn members(State(shared): State<Arc<Shared>>) -> Result<Response, Failure> {
-    let term = shared.term().ok_or_else(not_leading)?;
+    let term = leading(&shared)?;
     let members = Arc::clone(&term.view.borrow().members);
     let listed: Vec<MemberInfo> = members.iter().map(convert::member_info).collect();
     Ok(answer(StatusCode::OK, &listed))
@@ -85,6 +94,21 @@ pub(crate) async fn live() -> Response {
 }
 
 pub(crate) async fn ready(State(shared): State<Arc<Shared>>) -> Result<Response, Failure> {
-    let term = shared.term().ok_or_else(not_leading)?;
-    Ok(answer(StatusCode::OK, &json!({"status": "ready", "epoch": term.epoch})))
+    let of = |role, leader: &LeaderInfo, epoch| Readiness {
+        status: "ready".to_owned(),
+        role,
+        url: shared.coordinators.own_url().to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        revision: shared.coordinators.rev().0,
+        leader: leader.url.clone(),
+        since: leader.since.into(),
+        epoch,
+        coordinators: shared.coordinators.urls().to_vec(),
+    };
+    let ready = match (shared.term(), shared.coordinators.leader()) {
+        (Some(term), _) => of(CoordinatorRole::Leader, &term.leader, Some(term.epoch)),
+        (None, Some(leader)) => of(CoordinatorRole::Standby, &leader, None),
+        (None, None) => return Err(not_leading(&shared)),
+    };
+    Ok(answer(StatusCode::OK, &ready))
 }

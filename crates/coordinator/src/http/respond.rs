@@ -1,5 +1,7 @@
 //! Answers that several handlers give.
 
+use std::sync::Arc;
+
 use axum::body::Body;
 use axum::extract::rejection::BytesRejection;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
@@ -8,7 +10,7 @@ use serde::Serialize;
 use steadfast_api::{ErrorBody, ErrorDetail};
 use steadfast_engine::{Input, Reply, Ticket};
 
-use crate::shared::Term;
+use crate::shared::{Shared, Term};
 
 /// An error with the status that says what to do next.
 #[derive(Debug)]
@@ -151,9 +153,21 @@ pub(crate) fn json<T: Serialize>(status: StatusCode, body: &T) -> Response {
     JsonAnswer::new(status, body).into_response()
 }
 
-/// While no term is served: loading, or between two terms.
-pub(crate) fn not_leading() -> Failure {
-    Failure::unavailable("this coordinator is not ready: it loads, or does not lead; ask again")
+/// The term that is served.
+///
+/// # Errors
+/// None is: loading, standing by, or between two terms. The answer says who else there is.
+pub(crate) fn leading(shared: &Shared) -> Result<Arc<Term>, Failure> {
+    shared.term().ok_or_else(|| not_leading(shared))
+}
+
+/// While no term is served.
+pub(crate) fn not_leading(shared: &Shared) -> Failure {
+    let why =
+        "this coordinator is not ready: it loads, or does not lead; ask again, or ask another";
+    let mut failure = Failure::unavailable(why);
+    failure.body = failure.body.with_coordinators(shared.coordinators.urls().to_vec());
+    failure
 }
 
 /// Hands an input to the loop and waits for its durable answer.

@@ -107,7 +107,8 @@ impl Stage {
         let (inbox, inputs) = mpsc::channel(16);
         let secrets = Secrets::new(&loaded.secret_key);
         let me = samples::leader(1);
-        let term = Arc::new(Term::new(leads.epoch(), clock, me, secrets, viewed, inbox));
+        let term =
+            Arc::new(Term::new(leads.epoch(), leads.tenure(), clock, me, secrets, viewed, inbox));
         register(&term);
         let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
         let address = listener.local_addr().unwrap();

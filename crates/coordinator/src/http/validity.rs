@@ -17,7 +17,7 @@ use steadfast_api::{ContainerEnded, ValidityAnswer};
 use steadfast_engine::{Input, Reply, Reporter};
 use steadfast_model::{ContainerEvent, ExecutionId};
 
-use super::respond::{Failure, JsonAnswer, json as answer_json, not_leading};
+use super::respond::{Failure, JsonAnswer, json as answer_json, leading, not_leading};
 use crate::index::Answer;
 use crate::metrics::{Call, Endpoint};
 use crate::shared::{Shared, Term};
@@ -157,7 +157,7 @@ async fn verdict(
             next_poll_ms: Some(next_poll_ms),
             fencing_token: Some(token),
             coordinator_epoch: Some(term.epoch),
-            coordinators: Some(shared.urls.clone()),
+            coordinators: Some(shared.coordinators.urls().to_vec()),
             reason: None,
             nonce: question.nonce,
         },
@@ -183,7 +183,7 @@ pub(super) fn cannot_know(shared: &Shared, ask_again_ms: u64) -> JsonAnswer {
         "status": "fail",
         "message": "this coordinator cannot know at the moment; ask again, or ask another",
         "nextPollMs": ask_again_ms,
-        "coordinators": shared.urls,
+        "coordinators": *shared.coordinators.urls(),
     });
     JsonAnswer::new(StatusCode::SERVICE_UNAVAILABLE, &body)
 }
@@ -205,7 +205,7 @@ pub(crate) async fn ended(
 ) -> Result<Response, Failure> {
     let Json(ContainerEnded { execution_resource_id: execution, outcome, proof }) =
         body.map_err(|refused| Failure::bad_request(refused.body_text()))?;
-    let term = shared.term().ok_or_else(not_leading)?;
+    let term = leading(&shared)?;
     if !bearer(&headers).is_some_and(|secret| term.secrets.is_of(execution, secret)) {
         return Err(Failure::unauthorized("the container's own secret is required"));
     }
@@ -223,7 +223,7 @@ pub(crate) async fn ended(
             "the fate of the container's member is being decided; say it again",
         )),
         Ok(other) => Err(Failure::broken(format!("another question was answered: {other:?}"))),
-        Err(_) => Err(not_leading()),
+        Err(_) => Err(not_leading(&shared)),
     }
 }
 

@@ -14,12 +14,13 @@ use tokio::net::TcpStream;
 
 pub struct Coordinator {
     address: SocketAddr,
-    /// Its end is that of the test's runtime.
-    _stop: tokio::sync::oneshot::Sender<()>,
+    /// Dropped, it is asked to go.
+    stop: tokio::sync::oneshot::Sender<()>,
+    run: tokio::task::JoinHandle<anyhow::Result<()>>,
 }
 
 impl Coordinator {
-    /// Starts on what the store holds, and waits until it serves.
+    /// Starts on what the store holds, and waits until it leads, or stands by and knows who leads.
     pub async fn start(store: MemoryStore) -> Self {
         // Free a moment ago: nobody else is told of it.
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback has ports");
@@ -32,13 +33,24 @@ impl Coordinator {
             settings: Settings::default(),
         };
         let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-        tokio::spawn(run(Arc::new(store), config, async {
+        let run = tokio::spawn(run(Arc::new(store), config, async {
             let _ = stopped.await;
         }));
-        let coordinator = Self { address, _stop: stop };
+        let coordinator = Self { address, stop, run };
         let ready = || async { coordinator.call("GET", "/health/ready", "").await?.body("200") };
         until("the coordinator to be ready", ready).await;
         coordinator
+    }
+
+    /// Asks it to go, and waits until it has gone.
+    pub async fn stop(self) {
+        drop(self.stop);
+        let ended = tokio::time::timeout(Duration::from_secs(30), self.run).await;
+        ended.expect("it goes").expect("no panic").expect("no error");
+    }
+
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
     }
 
     /// The body of a call that must succeed.

@@ -8,4 +8,5 @@ mod logs;
 mod metrics;
 mod planned_leave;
 mod server;
+mod standing_by;
 mod terms;

@@ -18,6 +18,7 @@ use crate::keys;
 use crate::records::Head;
 use crate::store::{LeaderInfo, StoreError};
 use crate::table::Table;
+use crate::tenure::now_ms;
 use crate::transaction;
 
 /// How long a candidate relies on being told that the leader's key has gone before it looks for itself.
@@ -39,12 +40,15 @@ pub(super) async fn campaign(
     me: &LeaderInfo,
     commit_id: u64,
 ) -> Result<Won, StoreError> {
+    let (mut me, since, began_ms) = (me.clone(), me.since, now_ms());
     loop {
         let Look { rows, guard, revision } = look(shared).await?;
         // Before waiting: a coordinator that cannot read what a newer one writes should say so at once.
-        let (head, writes) = rows.stage(|rows| transaction::lead(rows, me, commit_id))?;
+        let (head, writes) = rows.stage(|rows| transaction::lead(rows, &me, commit_id))?;
         if guard.leader != 0 {
             until_gone(shared, revision).await;
+            // It will lead from now on, not from when it began to wait, which may be weeks ago.
+            me.since = since + (now_ms() - began_ms);
             continue;
         }
         let lease = Lease::grant(&shared.endpoints, shared.ttl_seconds).await?;

@@ -10,6 +10,7 @@
 //! last, and a commit compares the revision at which it was written. `docs/adr/0013-etcd-store.md` tells what
 //! goes wrong without either.
 
+mod announce;
 mod campaign;
 mod checkpoint;
 mod endpoints;
@@ -155,6 +156,10 @@ impl Store for EtcdStore {
 
     async fn follow(&self) -> Result<Option<Standby>, StoreError> {
         follow::follow(&self.shared).await.map(Some)
+    }
+
+    fn announce(&self, url: &str) -> Option<tokio::sync::watch::Receiver<Vec<String>>> {
+        Some(announce::announce(&self.shared, url))
     }
 
     async fn history(&self, job: JobId) -> Result<Option<HistoryRecord>, StoreError> {

@@ -40,7 +40,8 @@ async fn a_leader_that_is_cut_off_knows_that_it_lost_before_another_leads() {
     first.resign().await;
     let after = other.load().await.expect("it loads");
     assert_eq!((after.rev, after.snapshot), (before.rev, before.snapshot));
-    assert_eq!(after.leader, Some(samples::leader(2)), "it resigns for nobody else");
+    assert_eq!(after.leader, before.leader, "it resigns for nobody else");
+    assert!(after.leader.is_some_and(|leader| leader.pid == samples::leader(2).pid));
     second.commit(vec![put_job(4, "second")]).await.expect("the second is not disturbed");
 }
 
@@ -107,7 +108,9 @@ async fn a_candidate_waits_and_leads_when_the_leader_resigns() {
     // Its lease would have lived for a minute more.
     let second = soon("the candidate leads", waiting).await.expect("no panic").expect("it leads");
     let loaded = other.load().await.expect("it loads");
-    assert_eq!((loaded.leader, loaded.rev), (Some(samples::leader(2)), second.rev()));
+    let (leader, candidate) = (loaded.leader.expect("somebody leads"), samples::leader(2));
+    assert_eq!((leader.pid, loaded.rev), (candidate.pid, second.rev()));
+    assert!(leader.since > candidate.since, "since it leads, not since it began to wait");
     assert_eq!(loaded.snapshot.jobs.len(), 20);
 }
 

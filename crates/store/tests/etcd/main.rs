@@ -1,6 +1,7 @@
 //! The store on etcd, against real etcd nodes that these tests start, pause, cut off and kill: the
 //! conformance suite, and each thing that was seen to go wrong (`docs/adr/0013-etcd-store.md`).
 
+mod announcements;
 mod cluster;
 mod conformance;
 mod credentials;
@@ -9,6 +10,7 @@ mod ghosts;
 mod leadership;
 mod limits;
 mod link;
+mod node;
 mod nodes;
 mod wait;
 

@@ -1,0 +1,106 @@
+//! Before a term: standing by with a copy of the state, until this coordinator leads.
+//!
+//! The copy follows every commit, so that taking over is reading a little out of memory and not all of the
+//! store. It is only ever a shortcut: where it cannot be brought up to the beginning of the term, the store
+//! is loaded.
+
+use std::convert::Infallible;
+use std::future::pending;
+use std::time::Duration;
+
+use steadfast_store::{LeaderInfo, Loaded, Missed, Rev, Standby, StoreError, Term};
+use tokio::sync::watch;
+use tracing::{info, warn};
+
+use crate::clock::Clock;
+use crate::coordinators::Coordinators;
+use crate::shared::Shared;
+
+/// Before the state is followed anew.
+const PAUSE: Duration = Duration::from_millis(500);
+/// How long the copy may take to see the term's beginning; loading everything takes about as long.
+const CATCH_UP: Duration = Duration::from_secs(1);
+
+/// A term that has begun, and what it begins from.
+pub(crate) struct Won {
+    pub term: Box<dyn Term>,
+    pub loaded: Loaded,
+}
+
+/// Stands by until this coordinator leads; `None` when the process is asked to go first.
+///
+/// # Errors
+/// When the store cannot be led or loaded.
+pub(crate) async fn win(
+    shared: &Shared,
+    me: &LeaderInfo,
+    shutdown: &mut watch::Receiver<bool>,
+) -> Result<Option<Won>, StoreError> {
+    let me = LeaderInfo { since: Clock::start().now(), ..me.clone() };
+    let mut standby = None;
+    // What it gives locks the channel, so it must not outlive the waiting.
+    let asked_to_go = async { drop(shutdown.wait_for(|stop| *stop).await) };
+    let term = tokio::select! {
+        biased;
+        () = asked_to_go => return Ok(None),
+        term = shared.store.lead(me) => term?,
+        never = follow(shared, &mut standby) => match never {},
+    };
+    shared.coordinators.note_leader(None);
+    let loaded = match caught_up(standby, term.rev()).await {
+        Some(standby) => standby.loaded()?,
+        None => shared.store.load().await?,
+    };
+    shared.coordinators.note_rev(term.rev());
+    Ok(Some(Won { term, loaded }))
+}
+
+/// Keeps `standby` up with the store and says who leads, where the store can be followed.
+async fn follow(shared: &Shared, standby: &mut Option<Standby>) -> Infallible {
+    loop {
+        match shared.store.follow().await {
+            Ok(Some(copy)) => {
+                let Missed = keep_up(standby.insert(copy), &shared.coordinators).await;
+                *standby = None;
+                info!("a commit was missed: the state is followed anew");
+            }
+            Ok(None) => return pending().await,
+            Err(error) => warn!(%error, "the state cannot be followed"),
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+async fn keep_up(copy: &mut Standby, coordinators: &Coordinators) -> Missed {
+    loop {
+        let leader = copy.leader().unwrap_or_else(|error| {
+            warn!(%error, "nobody can say who leads");
+            None
+        });
+        let before = coordinators.leader();
+        if leader.as_ref() != before.as_deref() {
+            match &leader {
+                Some(leader) => info!(url = leader.url, host = leader.host, "stands by"),
+                None => info!("nobody leads"),
+            }
+            coordinators.note_leader(leader);
+        }
+        coordinators.note_rev(copy.rev());
+        if let Err(missed) = copy.changed().await {
+            return missed;
+        }
+    }
+}
+
+/// The copy, once it holds the beginning of the term and so everything that was committed before.
+async fn caught_up(standby: Option<Standby>, begins: Rev) -> Option<Standby> {
+    let mut standby = standby?;
+    match tokio::time::timeout(CATCH_UP, standby.reach(begins)).await {
+        Ok(Ok(())) => Some(standby),
+        Ok(Err(Missed)) => None,
+        Err(_) => {
+            warn!("what the last leader committed does not arrive: everything is loaded");
+            None
+        }
+    }
+}
