@@ -38,6 +38,7 @@ pub(crate) async fn win(
 ) -> Result<Option<Won>, StoreError> {
     let me = LeaderInfo { since: Clock::start().now(), ..me.clone() };
     let mut standby = None;
+    shared.coordinators.note_leader(None);
     // What it gives locks the channel, so it must not outlive the waiting.
     let asked_to_go = async { drop(shutdown.wait_for(|stop| *stop).await) };
     let term = tokio::select! {
@@ -46,7 +47,7 @@ pub(crate) async fn win(
         term = shared.store.lead(me) => term?,
         never = follow(shared, &mut standby) => match never {},
     };
-    shared.coordinators.note_leader(None);
+    shared.coordinators.note_leads_itself();
     let loaded = match caught_up(standby, term.rev()).await {
         Some(standby) => standby.loaded()?,
         None => shared.store.load().await?,

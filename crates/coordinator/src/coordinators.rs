@@ -14,18 +14,24 @@ use steadfast_store::{LeaderInfo, Rev};
 pub(crate) struct Coordinators {
     /// Its own base URL, first, and what else it was started with.
     configured: Vec<String>,
-    announced: Mutex<Vec<String>>,
+    known: Mutex<Known>,
     /// Another one, which leads.
     leader: ArcSwapOption<LeaderInfo>,
     urls: ArcSwap<Vec<String>>,
     rev: AtomicU64,
 }
 
+#[derive(Default)]
+struct Known {
+    announced: Vec<String>,
+    leads_itself: bool,
+}
+
 impl Coordinators {
     /// `configured`: its own base URL first.
     pub fn new(configured: Vec<String>) -> Self {
         Self {
-            announced: Mutex::default(),
+            known: Mutex::default(),
             leader: ArcSwapOption::empty(),
             urls: ArcSwap::from_pointee(configured.clone()),
             rev: AtomicU64::new(0),
@@ -33,7 +39,8 @@ impl Coordinators {
         }
     }
 
-    /// Base URLs of all that are known: whoever leads first, then this one.
+    /// Base URLs of all that are known: whoever leads first, then the others in an order that is the same
+    /// everywhere, so that whoever goes from one list to the next gets round.
     pub fn urls(&self) -> Arc<Vec<String>> {
         self.urls.load_full()
     }
@@ -63,25 +70,30 @@ impl Coordinators {
     pub fn note_leader(&self, leader: Option<LeaderInfo>) {
         let leader = leader.filter(|leader| leader.url != self.own_url());
         self.leader.store(leader.map(Arc::new));
-        self.list();
+        self.list(|known| known.leads_itself = false);
+    }
+
+    /// This one leads.
+    pub fn note_leads_itself(&self) {
+        self.leader.store(None);
+        self.list(|known| known.leads_itself = true);
     }
 
     /// These are there now, this one among them or not.
     pub fn note_announced(&self, urls: Vec<String>) {
-        *self.announced.lock() = urls;
-        self.list();
+        self.list(|known| known.announced = urls);
     }
 
-    fn list(&self) {
-        let announced = self.announced.lock();
-        let leader = self.leader.load();
-        let leader = leader.iter().map(|leader| &leader.url);
-        let mut urls: Vec<String> = Vec::new();
-        for url in leader.chain(&self.configured).chain(announced.iter()) {
-            if !urls.contains(url) {
-                urls.push(url.clone());
-            }
-        }
+    fn list(&self, change: impl FnOnce(&mut Known)) {
+        let mut known = self.known.lock();
+        change(&mut known);
+        let leader = self.leader.load_full().map(|leader| leader.url.clone());
+        let leader = leader.or_else(|| known.leads_itself.then(|| self.own_url().to_owned()));
+        let mut urls: Vec<String> =
+            self.configured.iter().chain(&known.announced).cloned().collect();
+        urls.extend(leader.clone());
+        urls.sort_unstable_by_key(|url| (Some(url) != leader.as_ref(), url.clone()));
+        urls.dedup();
         // Within the lock: of two who list at once, the later one knows everything.
         self.urls.store(Arc::new(urls));
     }
@@ -113,6 +125,20 @@ mod tests {
         assert_eq!(*coordinators.urls(), ["c", "a", "b"], "it leads, so it is there");
         coordinators.note_leader(None);
         assert_eq!(*coordinators.urls(), ["a", "b"]);
+    }
+
+    #[test]
+    fn only_the_leaders_place_depends_on_who_lists() {
+        let [b, c] = ["b", "c"].map(|own| known(&[own]));
+        for coordinators in [&b, &c] {
+            coordinators.note_announced(["a", "b", "c"].map(str::to_owned).into());
+            coordinators.note_leader(leader("a"));
+        }
+        assert_eq!(b.urls(), c.urls());
+        b.note_leads_itself();
+        c.note_leader(leader("b"));
+        assert_eq!((b.urls(), b.leader().is_none()), (c.urls(), true));
+        assert_eq!(*b.urls(), ["b", "a", "c"]);
     }
 
     #[test]

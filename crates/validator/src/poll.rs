@@ -241,13 +241,16 @@ impl Poll {
         verdict
     }
 
-    /// Takes over a newer list of coordinators and stays with the one just asked.
+    /// Takes over a newer list of coordinators and stays with the one just asked. Whoever is known already
+    /// keeps its place: coordinators list each other in orders of their own, and where the order turned with
+    /// each answer, a round could pass by the one that leads.
     fn learn(&mut self, coordinators: &[String]) {
         let current = self.known.get(self.current).cloned();
         let mut known: Vec<String> = Vec::new();
-        let asked = current.iter();
-        for url in coordinators.iter().take(MOST_COORDINATORS).chain(&self.given).chain(asked) {
-            let url = url.trim_end_matches('/');
+        let named = coordinators.iter().take(MOST_COORDINATORS).chain(&self.given).chain(&current);
+        let named: Vec<&str> = named.map(|url| url.trim_end_matches('/')).collect();
+        let stays = self.known.iter().map(String::as_str).filter(|url| named.contains(url));
+        for url in stays.chain(named.iter().copied()) {
             if !url.is_empty() && !known.iter().any(|other| other == url) {
                 known.push(url.to_owned());
             }

@@ -146,6 +146,19 @@ fn a_503_may_say_who_can_answer() {
     assert_eq!(poll.due(at(0)).unwrap().coordinator, "leader");
 }
 
+/// Red where each list that is learned turns the order: `b` and `c` then pass the question to each other.
+#[test]
+fn the_leader_is_asked_in_the_first_round_in_whatever_order_standbys_list_it() {
+    let mut poll = poll(&["b", "c"]);
+    let lists = |order: [&'static str; 3]| {
+        move |_| Reply::Unavailable { coordinators: order.map(str::to_owned).into() }
+    };
+    let (first, _) = exchange(&mut poll, at(0), lists(["leader", "b", "c"]));
+    let (second, _) = exchange(&mut poll, at(0), lists(["leader", "c", "b"]));
+    let third = poll.due(at(0)).map(|question| question.coordinator);
+    assert_eq!((first.as_str(), second.as_str(), third.as_deref()), ("b", "c", Some("leader")));
+}
+
 #[test]
 fn an_answer_without_the_right_nonce_teaches_nothing() {
     let mut poll = poll(&["a"]);
