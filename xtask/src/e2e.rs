@@ -48,10 +48,11 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     run_command(&mut command)
 }
 
-/// Builds what the tests start: the product and the example program.
+/// Builds what the tests start: the product, with every store that it can have, and the example program.
 ///
 /// # Errors
 /// When it does not build.
 pub fn build_binaries() -> Result<()> {
-    run_command(&mut cargo("build --release --locked -p steadfast -p wordcount"))
+    let line = "build --release --locked -p steadfast -p wordcount --features steadfast/etcd";
+    run_command(&mut cargo(line))
 }

@@ -13,7 +13,7 @@ use steadfast_model::{JobId, RequestId};
 #[derive(Debug, Parser)]
 #[command(name = "steadfast", version, max_term_width = 100)]
 pub struct Arguments {
-    /// The coordinators' URLs; whichever leads is found [default: http://127.0.0.1:8080]
+    /// The coordinators' URLs; whichever leads is found [default: http://127.0.0.1:8080]. With `dev`: how many
     #[arg(
         long,
         global = true,
@@ -52,6 +52,8 @@ pub enum Command {
     Stop(JobArguments),
     /// List the members
     Members(ListArguments),
+    /// List the coordinators: which one leads, and how far the others follow
+    Coordinators(ListArguments),
     /// Move everything away from a member, so that it can be ended
     Drain(LeaveArguments),
     /// Announce that a member is about to be ended
@@ -76,6 +78,9 @@ pub struct DevArguments {
     /// Where the coordinator listens; port 0 takes a free one
     #[arg(long, value_name = "HOST:PORT", default_value = DEFAULT_HTTP, value_parser = address)]
     pub http: SocketAddr,
+    /// Keep the state in this etcd, so that there can be several: --coordinators 3
+    #[arg(long, value_name = "URL,…", value_parser = etcd)]
+    pub etcd: Option<String>,
     /// Submit these job files, and end when their jobs have ended
     #[arg(long, value_name = "FILE", num_args = 1..)]
     pub submit: Vec<PathBuf>,
@@ -267,6 +272,11 @@ fn store(text: &str) -> Result<StoreUrl, String> {
     }
 }
 
+/// What stands behind `etcd:`, checked.
+fn etcd(text: &str) -> Result<String, String> {
+    store(&format!("etcd:{text}")).map(|_| text.to_owned())
+}
+
 fn address(text: &str) -> Result<SocketAddr, String> {
     let expected = "expected HOST:PORT, such as 127.0.0.1:8080";
     let mut addresses: Vec<SocketAddr> =
@@ -351,6 +361,10 @@ mod tests {
             ("steadfast job x", "x"),
             #[cfg(not(feature = "etcd"))]
             ("steadfast coordinator --store etcd:http://a:2379", "etcd is not built into this"),
+            #[cfg(not(feature = "etcd"))]
+            ("steadfast dev --etcd http://a:2379", "etcd is not built into this"),
+            #[cfg(feature = "etcd")]
+            ("steadfast dev --etcd a:2379", "an endpoint is http://HOST:PORT"),
             #[cfg(feature = "etcd")]
             ("steadfast coordinator --store etcd:a:2379", "an endpoint is http://HOST:PORT"),
             ("steadfast coordinator --store /data", "expected embedded:DIR"),

@@ -67,6 +67,19 @@ impl Cluster {
         cluster
     }
 
+    /// Starts a cluster of several coordinators on an etcd, and waits until it is ready.
+    ///
+    /// # Panics
+    /// When it does not get ready.
+    #[track_caller]
+    pub fn start_on_etcd(members: u32, slots: u32, coordinators: u32, etcd: &str) -> Self {
+        let mut cluster = Self::launch(members, slots, |_, dev| {
+            dev.args(["--coordinators", &coordinators.to_string(), "--etcd", etcd]);
+        });
+        cluster.wait_until_ready();
+        cluster
+    }
+
     /// The tokens of its people.
     ///
     /// # Panics
@@ -122,7 +135,7 @@ impl Cluster {
             }
             let stdout = self.dev.stdout();
             let line = stdout.lines().find_map(|line| line.strip_prefix(READY))?;
-            Some(line.split_whitespace().next()?.to_owned())
+            Some(line.split_whitespace().next()?.split(',').next()?.to_owned())
         });
         self.rest = Rest::new(&url);
         if let Some(access) = &self.access {

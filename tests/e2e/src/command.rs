@@ -20,8 +20,8 @@ pub fn binary(name: &str) -> PathBuf {
     let binary = target.join("release").join(name);
     assert!(
         binary.is_file(),
-        "{} is missing: run `cargo build --release -p steadfast -p wordcount` first, or start the \
-         tests with `cargo xtask e2e`, which does it",
+        "{} is missing: run `cargo build --release -p steadfast -p wordcount --features \
+         steadfast/etcd` first, or start the tests with `cargo xtask e2e`, which does it",
         binary.display()
     );
     binary

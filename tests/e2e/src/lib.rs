@@ -22,6 +22,8 @@
 mod access;
 mod cluster;
 mod command;
+#[path = "../../../crates/store/tests/etcd/node.rs"]
+mod etcd;
 mod input;
 mod logs;
 mod output;
@@ -33,6 +35,7 @@ mod wait;
 pub use access::{Access, Role};
 pub use cluster::{Cluster, Size};
 pub use command::{Finished, Running, binary, example_job};
+pub use etcd::Node as EtcdNode;
 pub use input::{input, wc};
 pub use output::{Counts, Output, Run, RunEvent};
 pub use process::{Marker, Process};

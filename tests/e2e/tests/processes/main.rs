@@ -9,6 +9,7 @@ mod agent_terminated;
 mod bad_files;
 mod coordinator_killed;
 mod coordinator_stopped;
+mod coordinators;
 mod credentials;
 mod dev_command;
 mod drain;

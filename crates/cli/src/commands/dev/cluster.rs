@@ -40,15 +40,20 @@ const EXCERPT_BYTES: u64 = 2_000;
 pub enum Role {
     /// From 1.
     Member(u32),
-    /// The one that decides.
-    Coordinator,
+    /// From 1; one of them decides.
+    Coordinator(u32),
 }
 
 impl Role {
+    fn is_coordinator(self) -> bool {
+        matches!(self, Self::Coordinator(_))
+    }
+
     /// As its log is called.
     fn name(self) -> String {
         match self {
-            Self::Coordinator => "coordinator".into(),
+            Self::Coordinator(1) => "coordinator".into(),
+            Self::Coordinator(number) => format!("coordinator-{number}"),
             Self::Member(number) => format!("member-{number}"),
         }
     }
@@ -57,7 +62,8 @@ impl Role {
 impl fmt::Display for Role {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Coordinator => f.write_str("the coordinator"),
+            Self::Coordinator(1) => f.write_str("the coordinator"),
+            Self::Coordinator(number) => write!(f, "coordinator {number}"),
             Self::Member(number) => write!(f, "member {number}"),
         }
     }
@@ -77,14 +83,23 @@ struct Exit {
     status: ExitStatus,
 }
 
+/// What the processes of a cluster are started with.
+pub struct Setup {
+    /// Where each coordinator listens.
+    pub listen: Vec<SocketAddr>,
+    /// Where the coordinators keep their state, as their `--store` says it.
+    pub store: String,
+    /// Of each member.
+    pub slots: u32,
+    pub keys: Option<Keys>,
+}
+
 /// The processes, and what is needed to start one more.
 pub struct Cluster<'a> {
     folder: Folder,
     executable: PathBuf,
     boot_id: String,
-    listen: SocketAddr,
-    slots: u32,
-    keys: Option<Keys>,
+    setup: Setup,
     account: &'a RefCell<Account>,
     running: BTreeMap<Role, Running>,
     exited: mpsc::UnboundedSender<Exit>,
@@ -98,52 +113,44 @@ impl<'a> Cluster<'a> {
     /// The system does not say what this program's file is.
     pub fn new(
         folder: Folder,
-        listen: SocketAddr,
-        slots: u32,
-        keys: Option<Keys>,
+        setup: Setup,
         account: &'a RefCell<Account>,
     ) -> anyhow::Result<Self> {
         let (exited, exits) = mpsc::unbounded_channel();
         let executable = std::env::current_exe().context("cannot find this program's own file")?;
         let boot_id = boot_id().context("cannot tell this boot from another")?;
         let running = BTreeMap::new();
-        Ok(Self {
-            folder,
-            executable,
-            boot_id,
-            listen,
-            slots,
-            keys,
-            account,
-            running,
-            exited,
-            exits,
-        })
+        Ok(Self { folder, executable, boot_id, setup, account, running, exited, exits })
     }
 
-    pub fn url(&self) -> String {
-        format!("http://{}", self.listen)
+    /// Of every coordinator.
+    pub fn urls(&self) -> Vec<String> {
+        self.setup.listen.iter().map(|address| format!("http://{address}")).collect()
     }
 
-    /// A client that the coordinator lets in.
+    /// A client that the coordinators let in.
     ///
     /// # Errors
     /// An address that does not read as a URL's.
     pub fn client(&self) -> anyhow::Result<Client> {
-        let client = Client::new([self.url()])?;
-        Ok(match &self.keys {
+        let client = Client::new(self.urls())?;
+        Ok(match &self.setup.keys {
             Some(keys) => client.with_token(&keys.own),
             None => client,
         })
     }
 
-    pub fn coordinator_pid(&self) -> Option<u32> {
-        self.running.get(&Role::Coordinator).map(|running| running.process.pid)
+    pub fn coordinator_pids(&self) -> BTreeSet<u32> {
+        self.pids(Role::is_coordinator)
     }
 
     pub fn member_pids(&self) -> BTreeSet<u32> {
-        let members = self.running.iter().filter(|(role, _)| **role != Role::Coordinator);
-        members.map(|(_, running)| running.process.pid).collect()
+        self.pids(|role| !role.is_coordinator())
+    }
+
+    fn pids(&self, which: impl Fn(Role) -> bool) -> BTreeSet<u32> {
+        let running = self.running.iter().filter(|(role, _)| which(**role));
+        running.map(|(_, running)| running.process.pid).collect()
     }
 
     /// Starts a process, in a group of its own: a terminal's Ctrl-C is for this program, which then stops
@@ -189,19 +196,19 @@ impl<'a> Cluster<'a> {
         };
         let owned = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
         let mut arguments: Vec<String> = match role {
-            Role::Coordinator => {
-                let store = format!("embedded:{}", text(&self.folder.store())?);
-                owned(&["coordinator", "--store", &store, "--http", &self.listen.to_string()])
+            Role::Coordinator(number) => {
+                let listen = self.setup.listen[number as usize - 1].to_string();
+                owned(&["coordinator", "--store", &self.setup.store, "--http", &listen])
             }
             Role::Member(number) => {
                 let data = text(&self.folder.member(number))?;
-                let (url, slots) = (self.url(), self.slots.to_string());
-                owned(&["agent", "--coordinators", &url, "--data", &data, "--slots", &slots])
+                let (urls, slots) = (self.urls().join(","), self.setup.slots.to_string());
+                owned(&["agent", "--coordinators", &urls, "--data", &data, "--slots", &slots])
             }
         };
-        match (&self.keys, role) {
+        match (&self.setup.keys, role) {
             (None, _) => {}
-            (Some(keys), Role::Coordinator) => {
+            (Some(keys), Role::Coordinator(_)) => {
                 for file in &keys.token_files {
                     arguments.extend(["--auth".to_owned(), text(file)?]);
                 }
@@ -248,15 +255,15 @@ impl<'a> Cluster<'a> {
         }
     }
 
-    /// Keeps the coordinator alive and says which members have gone, for ever.
+    /// Keeps the coordinators alive and says which members have gone, for ever.
     ///
-    /// Returns only with the reason why the coordinator cannot be kept.
+    /// Returns only with the reason why a coordinator cannot be kept.
     pub async fn tend(&mut self) -> anyhow::Error {
         let mut short_lives = 0;
         loop {
             let (Exit { role, status }, running) = self.next_exit().await;
             let pid = running.process.pid;
-            if role != Role::Coordinator {
+            if !role.is_coordinator() {
                 self.say(&format!("{role} (pid {pid}) {}; it is not replaced", told(status)));
                 continue;
             }
@@ -275,16 +282,16 @@ impl<'a> Cluster<'a> {
                     excerpt(&log, running.log_from)
                 );
             }
-            if let Err(error) = self.start(Role::Coordinator) {
+            if let Err(error) = self.start(role) {
                 return error;
             }
         }
     }
 
-    /// Stops everything: the members first, so that the coordinator still hears of it; whoever takes too
+    /// Stops everything: the members first, so that a coordinator still hears of it; whoever takes too
     /// long, or is in the way of a second request, is killed.
     pub async fn stop(&mut self, end: &mut EndRequests) {
-        let members = |role: &Role| *role != Role::Coordinator;
+        let members = |role: &Role| !role.is_coordinator();
         self.stop_all(members, PATIENCE, end).await;
         self.stop_all(|_| true, COORDINATOR_PATIENCE, end).await;
     }

@@ -25,7 +25,7 @@ pub const KILL_PATIENCE: Duration = Duration::from_secs(5);
 pub struct Record {
     /// The boot in which they were started.
     pub boot_id: String,
-    /// Members before their coordinator.
+    /// Members before their coordinators.
     pub children: Vec<Child>,
 }
 
@@ -82,7 +82,7 @@ pub fn end(record: &Path) -> anyhow::Result<Vec<String>> {
         return Ok(Vec::new());
     }
     let (coordinators, members): (Vec<&Child>, Vec<&Child>) =
-        children.iter().partition(|child| child.name == "coordinator");
+        children.iter().partition(|child| child.name.starts_with("coordinator"));
     let mut ended = Vec::new();
     for group in [members, coordinators] {
         let mut living = Vec::new();

@@ -2,11 +2,11 @@
 //!
 //! It is what the product is on many machines, in small: the coordinator and each member are processes
 //! of their own, made from this program's own file, so that any of them can be killed to see what
-//! happens. Only the coordinator is started again; a member that is lost stays lost.
+//! happens. Only coordinators are started again; a member that is lost stays lost.
 //!
 //! Everything lies in one folder, and a later run on it goes on from there:
 //! ```text
-//! DIR/store/         the coordinator's state
+//! DIR/store/         the coordinator's state, unless that is on etcd
 //! DIR/members/N/     each member's folder, with the logs of its containers
 //! DIR/log/           what the processes say
 //! DIR/auth/          with --auth: the members' token, and what lets it in
@@ -23,6 +23,7 @@ mod watch;
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -30,7 +31,7 @@ use steadfast_client::Client;
 use steadfast_coordinator::check_address;
 use steadfast_model::{JobId, MemberStatus};
 
-use self::cluster::{Cluster, Role};
+use self::cluster::{Cluster, Role, Setup};
 use self::folder::Folder;
 use self::keys::Keys;
 use super::COULD_NOT;
@@ -49,7 +50,11 @@ const INTERRUPTED: u8 = 130;
 
 /// # Errors
 /// The folder, the address or a token file cannot be used, or a process dies while the cluster starts.
-pub fn run(arguments: &DevArguments) -> anyhow::Result<u8> {
+pub fn run(arguments: &DevArguments, coordinators: u32) -> anyhow::Result<u8> {
+    anyhow::ensure!(
+        coordinators == 1 || arguments.etcd.is_some(),
+        "{coordinators} coordinators need a store that they can share; expected --etcd URL,… with it"
+    );
     let Some(documents) = load(arguments)? else { return Ok(COULD_NOT) };
     let has_credentials = credentials(&arguments.auth)?.is_some();
     check_address(arguments.http, has_credentials)?;
@@ -59,11 +64,15 @@ pub fn run(arguments: &DevArguments) -> anyhow::Result<u8> {
         out::line(&format!("steadfast: {line}"));
     }
     let keys = has_credentials.then(|| Keys::make(&folder, &arguments.auth)).transpose()?;
-    let listen = with_port(arguments.http)?;
+    let mut listen = vec![with_port(arguments.http)?];
+    for _ in 1..coordinators {
+        listen.push(with_port(SocketAddr::new(arguments.http.ip(), 0))?);
+    }
+    let setup = Setup { listen, store: store(arguments, &folder)?, slots: arguments.slots, keys };
     runtime::light(async {
         let mut end = EndRequests::listen()?;
         let account = RefCell::new(Account::on_stdout());
-        let mut cluster = Cluster::new(folder, listen, arguments.slots, keys, &account)?;
+        let mut cluster = Cluster::new(folder, setup, &account)?;
         let outcome = tokio::select! {
             outcome = live(&mut cluster, arguments.members, &documents, &account) => outcome,
             () = end.next() => {
@@ -75,6 +84,17 @@ pub fn run(arguments: &DevArguments) -> anyhow::Result<u8> {
         account.borrow_mut().close();
         outcome
     })
+}
+
+/// Where the coordinators keep their state, as their `--store` says it.
+fn store(arguments: &DevArguments, folder: &Folder) -> anyhow::Result<String> {
+    if let Some(etcd) = &arguments.etcd {
+        return Ok(format!("etcd:{etcd}"));
+    }
+    let folder = folder.store();
+    let text = folder.to_str();
+    let text = text.with_context(|| format!("{} has a name that is no text", folder.display()))?;
+    Ok(format!("embedded:{text}"))
 }
 
 /// The job files, checked before anything is started; `None` if one of them is refused.
@@ -106,17 +126,19 @@ async fn live(
     documents: &[JobDocument],
     account: &RefCell<Account>,
 ) -> anyhow::Result<u8> {
-    let url = cluster.url();
+    let urls = cluster.urls();
     let client = cluster.client()?;
-    cluster.start(Role::Coordinator)?;
-    let coordinator = cluster.coordinator_pid();
-    cluster.until("the coordinator is ready", ready(&client, coordinator)).await?;
+    for number in (1..).take(urls.len()) {
+        cluster.start(Role::Coordinator(number))?;
+    }
+    let coordinators = cluster.coordinator_pids();
+    cluster.until("the coordinator is ready", ready(&client, &coordinators)).await?;
     for number in 1..=members {
         cluster.start(Role::Member(number))?;
     }
     let pids = cluster.member_pids();
     cluster.until("all members are alive", alive(&client, &pids)).await?;
-    account.borrow_mut().lasting(&format!("steadfast: ready at {url}"));
+    account.borrow_mut().lasting(&format!("steadfast: ready at {}", urls.join(",")));
     let work = async {
         let mut jobs = Vec::new();
         for document in documents {
@@ -134,10 +156,10 @@ async fn live(
 }
 
 /// Whoever answers on the port must be this cluster's own: members must not join somebody else's.
-async fn ready(client: &Client, coordinator: Option<u32>) {
+async fn ready(client: &Client, coordinators: &BTreeSet<u32>) {
     loop {
         let overview = client.overview().await;
-        if overview.is_ok_and(|overview| Some(overview.coordinator.pid) == coordinator) {
+        if overview.is_ok_and(|overview| coordinators.contains(&overview.coordinator.pid)) {
             return;
         }
         tokio::time::sleep(LOOK_EVERY).await;

@@ -1,0 +1,53 @@
+//! Several coordinators on one etcd: whichever leads is killed, and another one goes on.
+
+use steadfast_e2e::{Cluster, EtcdNode, Job, MemberStatus, PATIENCE, Process, Signal, wait_until};
+
+const RATE: u32 = 12;
+
+#[test]
+fn another_one_leads_no_container_is_restarted_and_the_sums_are_right() {
+    let etcd = EtcdNode::one();
+    let cluster = Cluster::start_on_etcd(2, 4, 3, &etcd.url);
+    wait_until_all_are_known(&cluster);
+    let (id, output) = cluster.submit(RATE);
+    let before = cluster.wait_until_runs(&id, 1);
+    let programs = programs(&cluster, &before);
+    for _ in 0..2 {
+        let epoch = cluster.rest().overview().coordinator.epoch;
+        let old = cluster.coordinator();
+        old.signal(Signal::KILL);
+        let now = cluster.wait_until_led_again(old);
+        assert!(now > epoch, "a new term: {now} after {epoch}");
+        let after = cluster.wait_until_runs(&id, 1);
+        assert_eq!(after.containers(), before.containers(), "adopted, not restarted");
+        assert!(programs.iter().all(|program| program.is_alive()));
+    }
+    wait_until(PATIENCE, "both members to have found the leader", || {
+        let members = cluster.rest().members_now()?;
+        let alive = members.iter().filter(|member| member.status == MemberStatus::Alive);
+        (alive.count() == 2).then_some(())
+    });
+    let lost = cluster.host_of(&before);
+    cluster.process(lost.pid).signal(Signal::KILL);
+    cluster.wait_until_lost(&lost);
+
+    let finished = cluster.wait_until_finished(&id, &output);
+    let (label, counts) = (finished.label(), &finished.counts);
+    assert_eq!((counts.member_loss, counts.program, counts.ladder), (1, 0, 0));
+    assert_eq!(label.member_loss_incident_count, 1, "{label:?}");
+    assert_eq!(label.recovery_attempt_count, 1, "the next leaders go on counting: {label:?}");
+    assert_eq!(label.last_lost_member_uuid.as_deref(), Some(lost.uuid.as_str()), "{label:?}");
+}
+
+/// Programs are told at their start whom they may ask when this coordinator is gone.
+fn wait_until_all_are_known(cluster: &Cluster) {
+    wait_until(PATIENCE, "all coordinators to be known", || {
+        let overview = cluster.rest().get("/overview")?;
+        let coordinators = overview.json()["coordinators"].as_array()?.len();
+        (coordinators == 3).then_some(())
+    });
+}
+
+fn programs(cluster: &Cluster, job: &Job) -> Vec<Process> {
+    job.containers().iter().map(|(_, pid)| cluster.process(*pid)).collect()
+}
