@@ -4,6 +4,7 @@
 //! does not hold panics; the message names it.
 
 mod cases;
+mod damage;
 mod operators;
 pub mod samples;
 mod standbys;
@@ -36,7 +37,9 @@ type Case = (&'static str, fn(Arc<dyn Place>) -> Outcome);
 /// # Panics
 /// When a case does not hold.
 pub async fn suite(mut fresh: impl FnMut() -> Arc<dyn Place>) {
-    for (name, case) in cases::ALL.iter().chain(operators::ALL).chain(standbys::ALL) {
+    for (name, case) in
+        [cases::ALL, damage::ALL, operators::ALL, standbys::ALL].into_iter().flatten()
+    {
         let outcome = tokio::spawn(case(fresh())).await;
         assert!(outcome.is_ok(), "the store does not conform: {name}");
     }
