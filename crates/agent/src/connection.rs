@@ -108,7 +108,10 @@ pub(crate) enum Said {
     Message(FromAgent),
     /// A part of an output, and its turn, which is over once the part is sent: so only a few of them ever
     /// stand between a beat and the coordinator.
-    Part { part: LogPart, _turn: OwnedSemaphorePermit },
+    Part {
+        part: LogPart,
+        _turn: OwnedSemaphorePermit,
+    },
 }
 
 impl Said {

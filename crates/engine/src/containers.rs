@@ -11,6 +11,7 @@ use crate::causes::{FirstCause, NOBODY_SAW};
 use crate::draft::Draft;
 use crate::engine::{Engine, Job};
 use crate::input::Reporter;
+use crate::membership::Member;
 use crate::records::{ContainerRecord, FailureKind, Pids, PipelineRecord, TaskGroupRecord};
 use crate::step::{AgentMessage, Effect, IndexChange, IndexEntry, Reply};
 
@@ -142,9 +143,10 @@ impl Engine {
         }
     }
 
-    /// A container of a member that is away failed: a symptom of the member's loss, or a failure of its own?
-    /// Nobody can tell until the member's fate is decided. Taken for an ordinary failure at once, a loss that
-    /// is declared a moment later would find nothing there and go uncounted.
+    /// A container failed whose member is away, or silent for so long that leases are held back: a symptom of
+    /// the member's loss, or a failure of its own? Nobody can tell until the member's fate is decided. Taken
+    /// for an ordinary failure at once, a loss that is declared a moment later would find nothing there and
+    /// go uncounted.
     fn is_for_the_member_to_tell(&self, execution: ExecutionId, event: &ContainerEvent) -> bool {
         let succeeded = matches!(
             event,
@@ -152,8 +154,8 @@ impl Engine {
         );
         let live = self.containers.get(execution).filter(|at| at.answer == Answer::Live);
         let member = live.and_then(|at| self.members.get(at.member));
-        !succeeded
-            && member.is_some_and(|member| !member.is_lost() && member.connection().is_none())
+        let is_open = |member: &Member| member.held || member.connection().is_none();
+        !succeeded && member.is_some_and(|member| !member.is_lost() && is_open(member))
     }
 
     /// Takes in what is said about a container. An id that is not a present one, or news that is not

@@ -109,6 +109,7 @@ scenarios! {
     new_coordinator_restarts_nothing,
     one_container_cannot_start,
     ordinary_failure_is_not_counted,
+    orphan_of_a_silent_member,
     parked_episode_is_reopened_by_a_loss,
     pause_outlives_the_coordinator,
     pending_cause_settles_once,

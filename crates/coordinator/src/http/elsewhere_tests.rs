@@ -38,6 +38,7 @@ fn of_the_leader() -> Vec<(&'static str, String)> {
         "/job-info/1",
         "/job-info/1/recovery-episodes",
         "/job-info/1/explain",
+        "/job-info/1/logs/1",
     ];
     let posts = [
         "/submit-job?jobName=a%20b",
