@@ -28,7 +28,7 @@ pub enum ClientError {
         /// changed meanwhile.
         status: StatusCode,
         /// The reason, with the place of each problem.
-        body: ErrorBody,
+        body: Box<ErrorBody>,
     },
     /// Nobody who was asked could answer.
     #[error(

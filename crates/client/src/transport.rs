@@ -321,7 +321,7 @@ impl Answer {
         let Self { status, body, .. } = self;
         let status = *status;
         match serde_json::from_slice(body) {
-            Ok(body) => ClientError::Refused { url, status, body },
+            Ok(body) => ClientError::Refused { url, status, body: Box::new(body) },
             Err(_) => {
                 ClientError::Unexpected { url, status, expected, why: "and no error body".into() }
             }

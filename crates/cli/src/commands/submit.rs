@@ -61,7 +61,7 @@ pub async fn send(
     match client.submit_job(json, JobFormat::Json, None, dry_run).await {
         Ok(answer) => Ok(answer),
         Err(ClientError::Refused { body, .. }) => {
-            Err(NotSubmitted::Refused(document.with_places(body)))
+            Err(NotSubmitted::Refused(document.with_places(*body)))
         }
         Err(error) => Err(NotSubmitted::NoAnswer(error)),
     }

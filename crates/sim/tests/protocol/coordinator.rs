@@ -76,7 +76,7 @@ impl Entry {
             samza: false,
         };
         let revoke = IndexChange::Invalid(OLD, InvalidReason::Superseded, entry);
-        let index = ValidityIndex::new();
+        let index = ValidityIndex::new(steadfast_store::Tenure::without_end());
         index.apply(&IndexChange::Live(OLD, entry));
         if self.held {
             index.apply(&IndexChange::Hold(OLD, 300));
