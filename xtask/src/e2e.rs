@@ -31,7 +31,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     build_binaries()?;
     let mut command = if arguments.scenes {
         if !has_target(&workspace()?, PACKAGE, SCENES) {
-            bail!("tests/e2e has no program `{SCENES}` (src/bin/{SCENES}.rs)");
+            bail!("tests/e2e has no program `{SCENES}` (src/bin/{SCENES})");
         }
         cargo(&format!("run --release --locked -p {PACKAGE} --bin {SCENES} --"))
     } else {
@@ -48,10 +48,13 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     run_command(&mut command)
 }
 
-/// Builds what the tests start: the product and the example program.
+/// Builds what the tests start: the product, the example program, and one of the library's.
 ///
 /// # Errors
 /// When it does not build.
 pub fn build_binaries() -> Result<()> {
-    run_command(&mut cargo("build --release --locked -p steadfast -p wordcount"))
+    run_command(&mut cargo(
+        "build --release --locked -p steadfast -p wordcount -p steadfast-validator \
+         --bin steadfast --bin wordcount --example poller_panics",
+    ))
 }

@@ -22,3 +22,4 @@ mod short_lease;
 mod stopped_past_its_lease;
 mod submit_and_stop;
 mod wrapper_killed;
+mod zombies;

@@ -1,0 +1,43 @@
+//! An agent is killed, and its machine lives: the containers are told that they are no longer valid, and
+//! end whatever their programs make of that.
+
+use steadfast_e2e::{Cluster, Container, Detector, Lease, Manner, Signal};
+
+use super::wait_until_gone;
+
+/// Each with what its wrapper says in the end.
+const MANNERS: [(Manner, &str); 4] = [
+    (Manner::Polite, "killed: false"),
+    (Manner::Ignores, "killed: true"),
+    (Manner::Catches, "killed: true"),
+    (Manner::LeavesADescendant, "killed: false"),
+];
+
+#[test]
+fn every_container_of_a_killed_agent_ends_however_its_program_takes_the_shutdown() {
+    let cluster = Cluster::start(2, 8);
+    let jobs = MANNERS.map(|(manner, _)| Detector::submit(&cluster, 2, manner, Lease::SHORT));
+    let before = [0, 1, 2, 3].map(|at: usize| cluster.wait_until_runs(&jobs[at].0, 1));
+    let lost = cluster.host_of(&before[0]);
+
+    cluster.process(lost.pid).signal(Signal::KILL);
+    for (((id, _), before), (manner, end)) in jobs.iter().zip(&before).zip(MANNERS) {
+        let containers = Container::all(&cluster, before);
+        let orphans: Vec<&Container> =
+            containers.iter().filter(|one| one.member_uuid == lost.uuid).collect();
+        assert!(!orphans.is_empty(), "each job is on both members: {before:#?}");
+        let again = cluster.wait_until_runs(id, 2);
+        for orphan in orphans {
+            let said = wait_until_gone(&cluster, orphan).expect("its wrapper has lived").0;
+            assert!(said.contains("MEMBER_LOST"), "{manner:?}: {said}");
+            assert!(said.contains(end), "{manner:?}: {said}");
+        }
+        assert_eq!(
+            (again.counts.member_loss, again.counts.ladder, again.counts.program),
+            (1, 0, 0)
+        );
+    }
+    for (id, detector) in &jobs {
+        assert_eq!(detector.finish(&cluster, id).label().recovery_attempt_count, 1);
+    }
+}
