@@ -80,11 +80,17 @@ impl Container {
 
     /// What its wrapper said last, if it has come to that.
     pub fn last_words(&self, cluster: &Cluster) -> Option<LastWords> {
-        let log = find(cluster.folder(), &self.id)?.join("wrapper.log");
-        let text = fs::read_to_string(log).ok()?;
+        let text = self.said(cluster, "wrapper.log");
         let line =
             text.lines().rev().find(|line| line.contains("nothing of the container is left"));
         line.map(|line| LastWords(line.to_owned()))
+    }
+
+    /// What stands in one of its logs; nothing where there is none.
+    pub fn said(&self, cluster: &Cluster, log: &str) -> String {
+        let folder = find(cluster.folder(), &self.id);
+        let text = folder.and_then(|folder| fs::read(folder.join(log)).ok());
+        String::from_utf8_lossy(&text.unwrap_or_default()).into_owned()
     }
 }
 

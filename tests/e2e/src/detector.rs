@@ -110,6 +110,8 @@ impl Detector {
             json!("--output"),
             json!(detector.output.path()),
         ];
+        // Samza's client extends no lease, so only who has a wrapper may have it.
+        let has_wrapper = more.get("validator").is_none();
         let mut task = json!({
             "name": "beating",
             "parallelism": parallelism,
@@ -134,7 +136,7 @@ impl Detector {
                 "job.retry.times": 20,
                 "job.retry.interval.seconds": 0,
                 "job.dirty-task.threshold": 2,
-                "job.container.validator.samza": true,
+                "job.container.validator.samza": has_wrapper,
                 "job.container.validator.schedule.ms": lease.schedule_ms,
                 "job.container.lease.ms": lease.lease_ms,
                 "job.container.shutdown.grace.ms": lease.grace_ms,

@@ -17,19 +17,22 @@ const MANNERS: [(Manner, &str); 4] = [
 fn every_container_of_a_killed_agent_ends_however_its_program_takes_the_shutdown() {
     let cluster = Cluster::start(2, 8);
     let jobs = MANNERS.map(|(manner, _)| Detector::submit(&cluster, 2, manner, Lease::SHORT));
-    let before = [0, 1, 2, 3].map(|at: usize| cluster.wait_until_runs(&jobs[at].0, 1));
-    let lost = cluster.host_of(&before[0]);
+    let before = [0, 1, 2, 3].map(|at: usize| {
+        let job = cluster.wait_until_runs(&jobs[at].0, 1);
+        Container::all(&cluster, &job)
+    });
+    let members = cluster.present_members();
+    let lost = members.iter().find(|one| one.uuid == before[0][0].member_uuid).expect("it runs");
 
     cluster.process(lost.pid).signal(Signal::KILL);
-    for (((id, _), before), (manner, end)) in jobs.iter().zip(&before).zip(MANNERS) {
-        let containers = Container::all(&cluster, before);
+    for (((id, _), containers), (manner, end)) in jobs.iter().zip(&before).zip(MANNERS) {
         let orphans: Vec<&Container> =
             containers.iter().filter(|one| one.member_uuid == lost.uuid).collect();
-        assert!(!orphans.is_empty(), "each job is on both members: {before:#?}");
+        assert!(!orphans.is_empty(), "each job is on both members: {containers:#?}");
         let again = cluster.wait_until_runs(id, 2);
         for orphan in orphans {
             let said = wait_until_gone(&cluster, orphan).expect("its wrapper has lived").0;
-            assert!(said.contains("MEMBER_LOST"), "{manner:?}: {said}");
+            assert!(said.contains("Invalid(MemberLost)"), "{manner:?}: {said}");
             assert!(said.contains(end), "{manner:?}: {said}");
         }
         assert_eq!(

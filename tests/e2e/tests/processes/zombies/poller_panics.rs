@@ -2,7 +2,9 @@
 //! wrapper, which is heard and has it run on, nor the coordinator. The lease that it keeps runs down.
 
 use serde_json::json;
-use steadfast_e2e::{Cluster, Container, Detector, Lease, Manner, Signal, binary};
+use steadfast_e2e::{
+    Cluster, Container, Detector, Lease, Manner, PATIENCE, Signal, binary, wait_until,
+};
 
 use super::{assert_story_says, wait_until_gone};
 
@@ -22,9 +24,15 @@ fn a_program_whose_poller_panics_ends_with_its_lease_or_is_ended() {
         Container::all(&cluster, &job)
     });
 
-    // For a moment there is nobody who could give a verdict: the trap is sprung, and the wrappers go on.
+    // For a moment there is nobody who could give a verdict: the traps are sprung, and the wrappers go on.
     let old = cluster.coordinator();
+    cluster.dev().signal(Signal::STOP);
     old.signal(Signal::KILL);
+    wait_until(PATIENCE, "every poller to panic", || {
+        let said = |one: &Container| one.said(&cluster, "stderr.log");
+        before.iter().flatten().all(|one| said(one).contains("on purpose")).then_some(())
+    });
+    cluster.dev().signal(Signal::CONT);
     cluster.wait_until_led_again(old);
     for ((id, detector, code), containers) in jobs.iter().zip(&before) {
         let again = cluster.wait_until_runs(id, 2);
