@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver};
 use std::thread::{self, JoinHandle};
 
-use crate::{Answer, Cluster, Container, Rest};
+use crate::{Answer, Cluster, Container, PATIENCE, Rest, wait_until};
 
 /// What containers are told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -78,17 +78,18 @@ impl Witness {
     /// Waits until each question got this answer from now on.
     ///
     /// # Panics
-    /// When one does not in time.
+    /// When one does not in time, or somebody is told that a container is not valid.
     #[track_caller]
     pub fn wait_for(&self, told: Told) {
         while self.news.try_recv().is_ok() {}
-        let all = [Asked::Validity, Asked::ValidityWithoutSecret, Asked::Heartbeat];
-        let mut missing = all.to_vec();
-        while !missing.is_empty() {
-            let seen = self.news.recv_timeout(crate::PATIENCE);
-            let (asked, answer) = seen.unwrap_or_else(|_| panic!("waited in vain for {told:?}"));
-            missing.retain(|one| (*one, told) != (asked, answer));
-        }
+        let mut missing = vec![Asked::Validity, Asked::ValidityWithoutSecret, Asked::Heartbeat];
+        wait_until(PATIENCE, &format!("{told:?} to every question"), || {
+            for (asked, answer) in self.news.try_iter() {
+                assert_ne!(answer, Told::No, "{asked:?} was answered with `false`");
+                missing.retain(|one| (*one, told) != (asked, answer));
+            }
+            missing.is_empty().then_some(())
+        });
     }
 
     /// What was answered in all this time.

@@ -155,8 +155,14 @@ pub fn poller_panics(_: usize, figures: &mut Figures) {
         Detector::submit_in(&cluster, 4, Manner::Ignores, Lease::DEFAULT, &around, more);
     let stage = Stage::with("zombie_poller_panics", cluster, id, detector);
     let old: Vec<Process> = stage.containers.iter().map(|one| one.program).collect();
+    stage.cluster.dev().signal(Signal::STOP);
     let start = Instant::now();
     stage.cluster.coordinator().signal(Signal::KILL);
+    wait_until(PATIENCE, "every poller to panic", || {
+        let said = |one: &Container| one.said(&stage.cluster, "stderr.log");
+        stage.containers.iter().all(|one| said(one).contains("on purpose")).then_some(())
+    });
+    stage.cluster.dev().signal(Signal::CONT);
     let [gone] = measure(start, [("end of all", &mut || all_gone(&old))]);
     let what = "its thread that asks panics → the program, which ignores its shutdown, is gone";
     stage.note(figures, what, Some(KILL_MS), gone);

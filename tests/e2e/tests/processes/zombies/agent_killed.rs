@@ -8,8 +8,8 @@ use super::wait_until_gone;
 /// Each with what its wrapper says in the end.
 const MANNERS: [(Manner, &str); 4] = [
     (Manner::Polite, "killed: false"),
-    (Manner::Ignores, "killed: true"),
     (Manner::Catches, "killed: true"),
+    (Manner::Ignores, "killed: true"),
     (Manner::LeavesADescendant, "killed: false"),
 ];
 
@@ -25,13 +25,15 @@ fn every_container_of_a_killed_agent_ends_however_its_program_takes_the_shutdown
     let lost = members.iter().find(|one| one.uuid == before[0][0].member_uuid).expect("it runs");
 
     cluster.process(lost.pid).signal(Signal::KILL);
-    for (((id, _), containers), (manner, end)) in jobs.iter().zip(&before).zip(MANNERS) {
+    for (((id, detector), containers), (manner, end)) in jobs.iter().zip(&before).zip(MANNERS) {
         let orphans: Vec<&Container> =
             containers.iter().filter(|one| one.member_uuid == lost.uuid).collect();
         assert!(!orphans.is_empty(), "each job is on both members: {containers:#?}");
         let again = cluster.wait_until_runs(id, 2);
-        for orphan in orphans {
-            let said = wait_until_gone(&cluster, orphan).expect("its wrapper has lived").0;
+        let said = orphans.iter().map(|one| wait_until_gone(&cluster, one));
+        let said: Vec<String> = said.map(|said| said.expect("its wrapper has lived").0).collect();
+        detector.assert_one_at_a_time();
+        for said in said {
             assert!(said.contains("Invalid(MemberLost)"), "{manner:?}: {said}");
             assert!(said.contains(end), "{manner:?}: {said}");
         }
