@@ -31,7 +31,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     build_binaries()?;
     let mut command = if arguments.scenes {
         if !has_target(&workspace()?, PACKAGE, SCENES) {
-            bail!("tests/e2e has no program `{SCENES}` (src/bin/{SCENES}.rs)");
+            bail!("tests/e2e has no program `{SCENES}` (src/bin/{SCENES})");
         }
         cargo(&format!("run --release --locked -p {PACKAGE} --bin {SCENES} --"))
     } else {
@@ -48,11 +48,14 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     run_command(&mut command)
 }
 
-/// Builds what the tests start: the product, with every store that it can have, and the example program.
+/// Builds what the tests start: the product, with every store that it can have, the example program, and one
+/// of the library's.
 ///
 /// # Errors
 /// When it does not build.
 pub fn build_binaries() -> Result<()> {
-    let line = "build --release --locked -p steadfast -p wordcount --features steadfast/etcd";
-    run_command(&mut cargo(line))
+    run_command(&mut cargo(
+        "build --release --locked -p steadfast -p wordcount -p steadfast-validator \
+         --features steadfast/etcd --bin steadfast --bin wordcount --example poller_panics",
+    ))
 }

@@ -48,6 +48,16 @@ const PREREQUISITES: &[Prerequisite] = &[
         packages: &["libprotobuf-dev"],
         why: "that protocol is written with it",
     },
+    Prerequisite {
+        tool: "python3",
+        packages: &["python3"],
+        why: "the program whose life the end-to-end tests watch is written in it",
+    },
+    Prerequisite {
+        tool: "ip",
+        packages: &["iproute2"],
+        why: "an end-to-end test cuts a container off its network, as root",
+    },
 ];
 
 /// Yardsticks of the benches: nothing that builds or tests the product needs them.

@@ -1,6 +1,8 @@
 //! A whole cluster of real processes, started by the one command that a person types, and ended with
 //! everything that belongs to it, whatever became of the test.
 
+use std::net::Ipv4Addr;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,8 +11,9 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 use crate::{
-    Access, Counts, Finished, Job, JobStatus, Marker, Member, MemberStatus, Output, PATIENCE,
-    Process, Rest, Role, Running, Signal, binary, example_job, input, logs, wait_until, wc,
+    Access, Counts, Finished, Job, JobStatus, Marker, Member, MemberStatus, Network, Output,
+    PATIENCE, Process, Rest, Role, Running, Signal, binary, example_job, input, logs, wait_until,
+    wc,
 };
 
 /// How long `dev` may take to end what it started, before the rest is killed.
@@ -56,8 +59,17 @@ impl Cluster {
     /// When it does not get ready.
     #[track_caller]
     pub fn start_with_auth(members: u32, slots: u32) -> Self {
+        Self::start_with_auth_at(members, slots, Ipv4Addr::LOCALHOST)
+    }
+
+    /// The same at another address of this machine than the usual one.
+    ///
+    /// # Panics
+    /// When it does not get ready.
+    #[track_caller]
+    pub fn start_with_auth_at(members: u32, slots: u32, address: Ipv4Addr) -> Self {
         let mut access = None;
-        let mut cluster = Self::launch(members, slots, |folder, dev| {
+        let mut cluster = Self::launch_at(address, Size { members, slots }, |folder, dev| {
             let made = Access::make(folder);
             dev.arg("--auth").arg(made.file());
             access = Some(made);
@@ -96,10 +108,15 @@ impl Cluster {
     /// When `dev` cannot be started.
     #[track_caller]
     pub fn launch(members: u32, slots: u32, more: impl FnOnce(&Path, &mut Command)) -> Self {
+        Self::launch_at(Ipv4Addr::LOCALHOST, Size { members, slots }, more)
+    }
+
+    #[track_caller]
+    fn launch_at(address: Ipv4Addr, size: Size, more: impl FnOnce(&Path, &mut Command)) -> Self {
         let folder = tempfile::Builder::new().prefix("steadfast-e2e-").tempdir();
         let folder = folder.expect("a folder for temporary files is needed");
-        let (marker, size) = (Marker::new(), Size { members, slots });
-        let mut command = dev(folder.path(), &marker, size, "127.0.0.1:0");
+        let marker = Marker::new();
+        let mut command = dev(folder.path(), &marker, size, &format!("{address}:0"));
         more(folder.path(), &mut command);
         let dev = Running::start(&mut command, folder.path(), "dev");
         let (access, rest, names) = (None, Rest::new(""), AtomicU64::new(0));
@@ -151,6 +168,14 @@ impl Cluster {
     /// A folder of this cluster's own; it goes with it.
     pub fn folder(&self) -> &Path {
         self.folder.path()
+    }
+
+    /// A new folder in it.
+    #[track_caller]
+    pub fn new_folder(&self, what: &str) -> PathBuf {
+        let folder = self.folder.path().join(self.name(what));
+        std::fs::create_dir(&folder).expect("the cluster's folder can be written");
+        folder
     }
 
     /// The data folder that `dev` was given.
@@ -233,8 +258,35 @@ impl Cluster {
     /// When it does not become one.
     #[track_caller]
     pub fn add_member(&self) -> Member {
+        self.add_member_from(&binary("steadfast"))
+    }
+
+    /// Starts one more agent, whose containers, and only they, live in a network of their own.
+    ///
+    /// An agent starts wrappers from its own file. Once it runs, that file is made one that leads there.
+    ///
+    /// # Panics
+    /// When it does not become a member.
+    #[track_caller]
+    pub fn add_member_whose_containers_are_in(&self, network: &Network) -> Member {
+        let (real, door) = (binary("steadfast"), self.new_folder("door").join("steadfast"));
+        let in_folder = "the cluster's folder can be written";
+        std::fs::copy(&real, &door).expect(in_folder);
+        let member = self.add_member_from(&door);
+        let (network, real) = (network.path(), real.display());
+        let text = format!("#!/bin/sh\nexec nsenter --net={} {real} \"$@\"\n", network.display());
+        // The agent holds the old file open, which cannot be written then, but replaced.
+        std::fs::remove_file(&door).expect(in_folder);
+        std::fs::write(&door, text).expect(in_folder);
+        std::fs::set_permissions(&door, PermissionsExt::from_mode(0o755)).expect(in_folder);
+        member
+    }
+
+    #[track_caller]
+    fn add_member_from(&self, executable: &Path) -> Member {
         let name = self.name("agent");
-        let mut command = self.steadfast(["agent", "--slots", &self.size.slots.to_string()]);
+        let slots = self.size.slots.to_string();
+        let mut command = self.command(executable, ["agent", "--slots", &slots]);
         command.arg("--data").arg(self.folder.path().join(&name));
         if self.access.is_some() {
             command.arg("--token-file").arg(self.data().join("auth/member.token"));
@@ -262,7 +314,15 @@ impl Cluster {
 
     /// A command of the product that speaks to this cluster.
     pub fn steadfast<'a>(&self, arguments: impl IntoIterator<Item = &'a str>) -> Command {
-        let mut command = steadfast(&self.marker);
+        self.command(&binary("steadfast"), arguments)
+    }
+
+    fn command<'a>(
+        &self,
+        executable: &Path,
+        arguments: impl IntoIterator<Item = &'a str>,
+    ) -> Command {
+        let mut command = steadfast(executable, &self.marker);
         command.env("STEADFAST_COORDINATORS", self.rest.url()).args(arguments);
         if let Some(access) = &self.access {
             command.env("STEADFAST_TOKEN_FILE", access.token_file(Role::Operator));
@@ -400,14 +460,14 @@ fn data(folder: &Path) -> PathBuf {
 
 fn dev(folder: &Path, marker: &Marker, size: Size, http: &str) -> Command {
     let Size { members, slots } = size;
-    let mut command = steadfast(marker);
+    let mut command = steadfast(&binary("steadfast"), marker);
     command.arg("dev").arg("--data").arg(data(folder)).args(["--http", http]);
     command.args(["--members", &members.to_string(), "--slots", &slots.to_string()]);
     command
 }
 
-fn steadfast(marker: &Marker) -> Command {
-    let mut command = Command::new(binary("steadfast"));
+fn steadfast(executable: &Path, marker: &Marker) -> Command {
+    let mut command = Command::new(executable);
     let (name, value) = marker.variable();
     command.env(name, value);
     // The person who runs the tests may have a cluster of their own.

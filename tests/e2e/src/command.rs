@@ -20,8 +20,7 @@ pub fn binary(name: &str) -> PathBuf {
     let binary = target.join("release").join(name);
     assert!(
         binary.is_file(),
-        "{} is missing: run `cargo build --release -p steadfast -p wordcount --features \
-         steadfast/etcd` first, or start the tests with `cargo xtask e2e`, which does it",
+        "{} is missing: start the tests with `cargo xtask e2e`, which builds it first",
         binary.display()
     );
     binary

@@ -22,23 +22,30 @@
 mod access;
 mod cluster;
 mod command;
+mod container;
+mod detector;
 #[path = "../../../crates/store/tests/etcd/node.rs"]
 mod etcd;
 mod input;
 mod logs;
+mod network;
 mod output;
 mod process;
 mod rest;
 mod shapes;
 mod wait;
+mod witness;
 
 pub use access::{Access, Role};
 pub use cluster::{Cluster, Size};
 pub use command::{Finished, Running, binary, example_job};
+pub use container::{Container, LastWords};
+pub use detector::{Beat, Detector, Lease, Manner, Who, python};
 pub use etcd::Node as EtcdNode;
 pub use input::{input, wc};
+pub use network::Network;
 pub use output::{Counts, Output, Run, RunEvent};
-pub use process::{Marker, Process};
+pub use process::{Marker, Process, is_root};
 pub use rest::{Answer, Rest};
 pub use rustix::process::Signal;
 pub use shapes::{
@@ -47,3 +54,4 @@ pub use shapes::{
     Pipeline, PipelineStatus, Sentence, TaskGroup, TaskGroupStatus,
 };
 pub use wait::{PATIENCE, wait_until};
+pub use witness::{Asked, Tally, Told, Witness};

@@ -62,6 +62,11 @@ impl Default for Marker {
     }
 }
 
+/// Whether these tests may do what takes root: so may the product then.
+pub fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
 /// One process for its whole life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Process {

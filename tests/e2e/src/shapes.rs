@@ -160,6 +160,8 @@ shape! {
         pid: Option<u32>,
         wrapper_pid: Option<u32>,
         fencing_token: Option<u64>,
+        lease_ends: Option<String>,
+        stalled: bool,
         last_error: Option<String>,
     }
 }

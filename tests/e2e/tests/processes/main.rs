@@ -25,3 +25,4 @@ mod stalled;
 mod stopped_past_its_lease;
 mod submit_and_stop;
 mod wrapper_killed;
+mod zombies;

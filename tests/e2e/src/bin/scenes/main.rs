@@ -9,6 +9,8 @@
 
 #![expect(clippy::print_stdout, reason = "a program whose output is its product")]
 
+mod zombies;
+
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -51,6 +53,13 @@ const SCENES: &[(&str, usize, Scene)] = &[
     ("coordinator_stopped", 2, coordinator_stopped),
     ("wrapper_killed", 3, wrapper_killed),
     ("cut_off", 3, cut_off),
+    ("zombie_shutdown_ignored", 3, zombies::shutdown_ignored),
+    ("zombie_wrapper_stopped", 3, zombies::wrapper_stopped),
+    ("zombie_wrapper_and_agent_killed", 3, zombies::wrapper_and_agent_killed),
+    ("zombie_cut_off", 3, zombies::cut_off),
+    ("zombie_poller_panics", 3, zombies::poller_panics),
+    ("zombie_coordinator_away", 1, zombies::coordinator_away),
+    ("zombie_coordinator_gone", 1, zombies::coordinator_gone),
 ];
 
 fn main() -> ExitCode {
