@@ -1,5 +1,5 @@
-//! A wrapper is killed: its agent ends what it left behind, and because nobody has proved that end, the
-//! replacement waits until the lease is over.
+//! A wrapper is killed: what it left behind ends, by the kernel's hand or its agent's. Where the end of a pid
+//! namespace proves that, the replacement starts at once; else it waits until the lease is over.
 
 use steadfast_e2e::{Cluster, PATIENCE, Signal, wait_until};
 

@@ -56,7 +56,7 @@ const SCENES: &[(&str, usize, Scene)] = &[
     ("zombie_shutdown_ignored", 3, zombies::shutdown_ignored),
     ("zombie_wrapper_stopped", 3, zombies::wrapper_stopped),
     ("zombie_wrapper_and_agent_killed", 3, zombies::wrapper_and_agent_killed),
-    ("zombie_cut_off", 3, zombies::cut_off),
+    ("zombie_cut_off", 4, zombies::cut_off),
     ("zombie_poller_panics", 3, zombies::poller_panics),
     ("zombie_coordinator_away", 1, zombies::coordinator_away),
     ("zombie_coordinator_gone", 1, zombies::coordinator_gone),
