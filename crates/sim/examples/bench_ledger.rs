@@ -34,7 +34,9 @@ const fn of(jobs: u64) -> [Kind; 3] {
 
 /// Losses before those that are measured. The history of a job's ledger is full then.
 const WARM_UP: u32 = 12;
-const ROUNDS: usize = 40;
+/// At least. The fewer are affected, the more an fsync weighs, which takes now one time and now another.
+const ROUNDS: u64 = 40;
+const MOST_ROUNDS: u64 = 400;
 /// A cluster that loses so many containers at once takes part in a few rounds only.
 const LARGE: u64 = 10_000;
 /// In every fourth.
@@ -189,7 +191,9 @@ async fn main() -> Result<()> {
             places.push(Place::new(directory.path(), jobs, affected, tracked).await?);
         }
     }
-    for round in 0..ROUNDS {
+    let affected = places.iter().map(|place| place.affected.of(place.jobs)).max().unwrap_or(1);
+    let rounds = (ROUNDS * 1_000 / affected).clamp(ROUNDS, MOST_ROUNDS);
+    for round in 0..rounds as usize {
         for turn in order(round, places.len()) {
             let place = &mut places[turn];
             let is_large = place.affected.of(place.jobs) >= LARGE;
