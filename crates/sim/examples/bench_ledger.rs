@@ -5,23 +5,38 @@
 //! all of them as one transaction. What follows in the engine (restores, deployments, starts) brings the
 //! same jobs back to running; it is written too, but not timed.
 //!
-//! All clusters live side by side and take turns, with tracking and without, large and small: a machine or
-//! a disk that is slow for a moment is slow for all of them.
+//! What is compared lives side by side in a process of its own and takes turns, with tracking and without: a
+//! machine or a disk that is slow for a moment is slow for all of them. What is not compared is kept away: in
+//! the heap of eighteen clusters, of which some free what ten thousand jobs wrote, a step of a hundred jobs
+//! took ten times as long, and who had to tidy up was chance.
 
 use std::io::{self, Write};
 use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Context, Result, ensure};
 use steadfast_model::Timestamp;
 use steadfast_sim::RunningJobs;
 use steadfast_store::{Embedded, LeaderInfo, Op, Store, Term, ops_of};
 
-/// Running jobs: what the first proposal asks to measure, and one more.
-const JOBS: [u64; 3] = [100, 1_000, 10_000];
+/// So many running jobs, of which so many are affected.
+type Kind = (u64, Affected);
+/// What is measured in one process. The numbers of jobs are those that the first proposal asks for, and one
+/// more.
+const GROUPS: [&[Kind]; 4] = [&of(100), &of(1_000), &of(10_000), &AMONG];
+/// A hundred jobs alone, and a hundred among many.
+const AMONG: [Kind; 2] = [(100, Affected::All), (10_000, Affected::OnePercent)];
+
+const fn of(jobs: u64) -> [Kind; 3] {
+    [(jobs, Affected::All), (jobs, Affected::OnePercent), (jobs, Affected::None)]
+}
+
 /// Losses before those that are measured. The history of a job's ledger is full then.
 const WARM_UP: u32 = 12;
-const ROUNDS: usize = 40;
+/// At least. The fewer are affected, the more an fsync weighs, which takes now one time and now another.
+const ROUNDS: u64 = 40;
+const MOST_ROUNDS: u64 = 400;
 /// A cluster that loses so many containers at once takes part in a few rounds only.
 const LARGE: u64 = 10_000;
 /// In every fourth.
@@ -140,16 +155,13 @@ impl Place {
     }
 }
 
-/// Another order in each round: who comes after a large commit finds caches and disk as that left them.
-/// A place with tracking and the same without follow each other, now one first and now the other, also
-/// among the rounds in which the large ones take part: neither is always the one that finds them cold.
+/// Another order in each round. A place with tracking and the same without follow each other, now one first
+/// and now the other, also among the rounds in which the large ones take part: neither is always the one
+/// that finds caches and disk as others left them.
 fn order(round: usize, places: usize) -> impl Iterator<Item = usize> {
-    // Each has no divisor in common with the number of pairs, so every pair has its turn.
-    const STRIDES: [usize; 6] = [1, 2, 4, 5, 7, 8];
-    let (pairs, stride) = (places / 2, STRIDES[round % STRIDES.len()]);
     let first = (round + round / LARGE_EVERY) % 2;
-    (0..pairs).flat_map(move |turn| {
-        let pair = (turn * stride + round) % pairs * 2;
+    (0..places / 2).flat_map(move |turn| {
+        let pair = (turn + round) % (places / 2) * 2;
         [pair + first, pair + 1 - first]
     })
 }
@@ -162,18 +174,26 @@ fn median_ms(times: &[Duration]) -> f64 {
 
 #[tokio::main]
 async fn main() -> Result<()> {
+    let Some(group) = std::env::args().nth(1) else {
+        for group in 0..GROUPS.len() {
+            let mut alone = Command::new(std::env::current_exe()?);
+            ensure!(alone.arg(group.to_string()).status()?.success(), "group {group} failed");
+        }
+        return Ok(());
+    };
+    let group = GROUPS.get(group.parse::<usize>()?).context("there is no such group")?;
     // Beside the build, not in /tmp, which may be memory and would make every fsync free.
     let beside = std::env::current_exe()?;
     let directory = tempfile::tempdir_in(beside.parent().unwrap_or(Path::new(".")))?;
     let mut places = Vec::new();
-    for jobs in JOBS {
-        for affected in [Affected::All, Affected::OnePercent, Affected::None] {
-            for tracked in [true, false] {
-                places.push(Place::new(directory.path(), jobs, affected, tracked).await?);
-            }
+    for (jobs, affected) in group.iter().copied() {
+        for tracked in [true, false] {
+            places.push(Place::new(directory.path(), jobs, affected, tracked).await?);
         }
     }
-    for round in 0..ROUNDS {
+    let affected = places.iter().map(|place| place.affected.of(place.jobs)).max().unwrap_or(1);
+    let rounds = (ROUNDS * 1_000 / affected).clamp(ROUNDS, MOST_ROUNDS);
+    for round in 0..rounds as usize {
         for turn in order(round, places.len()) {
             let place = &mut places[turn];
             let is_large = place.affected.of(place.jobs) >= LARGE;
@@ -182,22 +202,22 @@ async fn main() -> Result<()> {
             }
         }
     }
-    tell(&places)
+    if *group == AMONG { tell_among(&places) } else { tell_tracking(&places) }
 }
 
-fn tell(places: &[Place]) -> Result<()> {
-    let ms = |jobs: u64, affected: Affected, tracked: bool| {
-        let such = |place: &&Place| {
-            (place.jobs, place.affected, place.tracked) == (jobs, affected, tracked)
-        };
-        places.iter().find(such).map_or(f64::NAN, Place::median_ms)
-    };
+fn ms_of(places: &[Place], jobs: u64, affected: Affected, tracked: bool) -> f64 {
+    let such =
+        |place: &&Place| (place.jobs, place.affected, place.tracked) == (jobs, affected, tracked);
+    places.iter().find(such).map_or(f64::NAN, Place::median_ms)
+}
+
+fn tell_tracking(places: &[Place]) -> Result<()> {
     for place in places {
         let (jobs, affected) = (place.jobs, place.affected);
         let tracking = if place.tracked { "on" } else { "off" };
         let figure =
             format!("member loss, {jobs} jobs, {} affected, tracking {tracking}", affected.words());
-        let without = ms(jobs, affected, false);
+        let without = ms_of(places, jobs, affected, false);
         let bound = (affected == Affected::All).then_some(TRACKING);
         let compared = place.tracked.then_some(("the same with tracking off", without, bound));
         print(&figure, place.median_ms(), compared)?;
@@ -209,13 +229,17 @@ fn tell(places: &[Place]) -> Result<()> {
             writeln!(io::stdout(), "each job's record has {record} bytes, its ledger {ledger}")?;
         }
     }
-    let (few, many) = (JOBS[0], JOBS[2]);
+    Ok(())
+}
+
+fn tell_among(places: &[Place]) -> Result<()> {
+    let [(few, all), (many, some)] = AMONG;
     for tracked in [true, false] {
         let tracking = if tracked { "on" } else { "off" };
         let figure = format!("member loss, {few} affected of {many} jobs, tracking {tracking}");
-        let alone = ms(few, Affected::All, tracked);
+        let alone = ms_of(places, few, all, tracked);
         let compared = Some(("as many jobs alone", alone, Some(AMONG_MANY)));
-        print(&figure, ms(many, Affected::OnePercent, tracked), compared)?;
+        print(&figure, ms_of(places, many, some, tracked), compared)?;
     }
     Ok(())
 }
