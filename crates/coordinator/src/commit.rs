@@ -153,7 +153,7 @@ mod tests {
             cause: LossCause::Silence,
             ..samples::event(1)
         };
-        let _ = after.member_lost(&loss.loss(), &[PipelineId::new(1)], &[]);
+        let _ = after.member_lost(&loss, &[PipelineId::new(1)], &[]);
         let attempt = after.prepare(PipelineId::new(1)).expect("it is under recovery");
         if deployed {
             let _ = after.confirm(attempt, NOW, NOW);

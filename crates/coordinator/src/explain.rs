@@ -208,7 +208,7 @@ mod tests {
             cause: LossCause::Silence,
             evidence: "silent for 5000 ms".to_owned(),
             declared: at(5_000),
-            ..samples::event(1).loss()
+            ..samples::event(1)
         };
         let pipelines = [PipelineId::new(1), PipelineId::new(2)];
         let _ = ledger.member_lost(&loss, &pipelines, &[TaskGroupId::new(1), TaskGroupId::new(2)]);
@@ -252,7 +252,7 @@ mod tests {
                 classification: LeaveClassification::PlannedVerified,
                 evidence: "told by on-call".to_owned(),
                 declared: at(5_000),
-                ..samples::event(1).loss()
+                ..samples::event(1)
             };
             let pipeline = PipelineId::new(1);
             let _ = ledger.member_lost(&loss, &[pipeline], &[TaskGroupId::new(1)]);

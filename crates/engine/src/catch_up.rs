@@ -65,7 +65,7 @@ impl Engine {
                 .filter(|pipeline| pipeline.losses.contains(&event.seq))
                 .map(|pipeline| pipeline.id)
                 .collect();
-            let _ = ledger.member_lost(&event.loss(), &affected, &[]);
+            let _ = ledger.member_lost(event, &affected, &[]);
         }
         for pipeline in record.pipelines.iter_mut().filter(|pipeline| waits(pipeline)) {
             pipeline.recovery = ledger.prepare(pipeline.id);

@@ -84,7 +84,7 @@ impl Engine {
 
     /// Takes the loss to every job that has something there.
     fn walk(&mut self, event: &MemberEvent, d: &mut Draft) {
-        let loss = SharedLoss::from(&event.loss());
+        let loss = SharedLoss::from(event);
         for (job, stake) in self.stakes_on(event.member) {
             self.lose_for_job(job, &stake, event, &loss, d);
         }

@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use steadfast_ledger::{Evaluation, JobLedger, Loss};
 use steadfast_model::{
-    AttemptId, Cause, ExecutionId, FencingToken, InvalidReason, JobId, JobStatus,
-    LeaveClassification, LedgerRevision, LossCause, MemberEventSeq, MemberUuid, PipelineId,
-    PipelineStatus, RequestId, TaskGroupId, TaskGroupStatus, Timestamp,
+    AttemptId, Cause, ExecutionId, FencingToken, InvalidReason, JobId, JobStatus, LedgerRevision,
+    MemberEventSeq, MemberUuid, PipelineId, PipelineStatus, RequestId, TaskGroupId,
+    TaskGroupStatus, Timestamp,
 };
 
 pub use crate::submitted::SubmittedSpec;
@@ -257,36 +257,9 @@ pub struct OperatorRequest {
     pub drain: bool,
 }
 
-/// A member's loss in the cluster's journal: one per lost UUID, durable before any job is touched.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct MemberEvent {
-    /// Strictly increasing.
-    pub seq: MemberEventSeq,
-    /// Whose.
-    pub member: MemberUuid,
-    /// Its address; diagnostic only.
-    pub address: String,
-    /// Whether it was proven to be planned.
-    pub classification: LeaveClassification,
-    /// How it was noticed.
-    pub cause: LossCause,
-    /// What was seen.
-    pub evidence: String,
-    /// The member's last sign of life.
-    pub last_seen: Timestamp,
-    /// When it was declared.
-    pub declared: Timestamp,
-}
-
-impl MemberEvent {
-    /// The event as the ledger wants to hear it.
-    pub fn loss(&self) -> Loss {
-        let Self { seq, member, address, classification, cause, evidence, last_seen, declared } =
-            self.clone();
-        Loss { seq, member, address, classification, cause, evidence, last_seen, declared }
-    }
-}
+/// A member's loss in the cluster's journal: one per lost UUID, durable before any job is touched, and told to
+/// ledgers as it stands there.
+pub type MemberEvent = Loss;
 
 /// Everything durable, as it was loaded at one revision of the store.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

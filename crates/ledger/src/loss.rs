@@ -13,9 +13,10 @@ use steadfast_model::{LeaveClassification, LossCause, MemberEventSeq, MemberUuid
 use crate::episode::bounded;
 
 /// What is known about one member's loss. Handed to [`crate::JobLedger::member_lost`].
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Loss {
-    /// The loss's number in the cluster's journal.
+    /// The loss's number in the cluster's journal; strictly increasing.
     pub seq: MemberEventSeq,
     /// Whose.
     pub member: MemberUuid,

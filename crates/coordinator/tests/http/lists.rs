@@ -54,7 +54,7 @@ fn dirty() -> JobLedger {
     let pipeline = PipelineId::new(1);
     let mut ledger = JobLedger::new(2, MemberEventSeq::new(0), 10);
     for event in 1..=2 {
-        let _ = ledger.member_lost(&samples::event(event).loss(), &[pipeline], &[]);
+        let _ = ledger.member_lost(&samples::event(event), &[pipeline], &[]);
         let attempt = ledger.prepare(pipeline).expect("it is under recovery");
         let _ = ledger.confirm(attempt, CREATED, CREATED + event);
         assert!(matches!(ledger.recovered(pipeline, CREATED + event), Recovered::Episode(_)));

@@ -130,7 +130,7 @@ pub fn ledger() -> JobLedger {
     let pipeline = PipelineId::new(1);
     let mut ledger = JobLedger::new(2, MemberEventSeq::new(0), 10);
     let groups = [TaskGroupId::new(1), TaskGroupId::new(3)];
-    let _ = ledger.member_lost(&event(1).loss(), &[pipeline], &groups);
+    let _ = ledger.member_lost(&event(1), &[pipeline], &groups);
     if let Some(attempt) = ledger.prepare(pipeline) {
         let _ = ledger.confirm(attempt, STARTED + 640, STARTED + 655);
     }
@@ -142,7 +142,7 @@ pub fn ledger_with_history() -> JobLedger {
     let pipeline = PipelineId::new(1);
     let mut ledger = ledger();
     let _ = ledger.recovered(pipeline, STARTED + 900);
-    let _ = ledger.member_lost(&event(2).loss(), &[pipeline], &[TaskGroupId::new(2)]);
+    let _ = ledger.member_lost(&event(2), &[pipeline], &[TaskGroupId::new(2)]);
     let _ = ledger.prepare(pipeline);
     ledger
 }
