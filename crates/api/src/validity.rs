@@ -1,5 +1,7 @@
 //! What containers and coordinators say to each other (05, "On the wire").
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use steadfast_model::{Epoch, ExecutionId, FencingToken, InvalidReason, Outcome, Proof, Verdict};
 
@@ -21,9 +23,9 @@ pub struct ValidityAnswer {
     /// The leader's term; a container ignores answers of a lower one than it has seen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub coordinator_epoch: Option<Epoch>,
-    /// Base URLs of all coordinators.
+    /// Base URLs of all coordinators; shared by the answers that carry them, which is every "yes".
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub coordinators: Option<Vec<String>>,
+    pub coordinators: Option<Arc<Vec<String>>>,
     /// Why not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<InvalidReason>,

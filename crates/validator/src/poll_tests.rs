@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use super::*;
 use crate::lease::Lease;
 
@@ -130,7 +132,9 @@ fn whoever_answered_is_asked_first_the_next_time() {
 #[test]
 fn answers_refresh_the_list_and_the_given_ones_stay() {
     let mut poll = poll(&["a", "b"]);
-    let list = |urls: &[&str]| Some(urls.iter().map(|url| (*url).to_owned()).collect::<Vec<_>>());
+    let list = |urls: &[&str]| {
+        Some(Arc::new(urls.iter().map(|url| (*url).to_owned()).collect::<Vec<_>>()))
+    };
     exchange(&mut poll, at(0), |nonce| {
         Reply::Answer(ValidityAnswer { coordinators: list(&["c/"]), ..yes(nonce, 1) })
     });
@@ -163,7 +167,7 @@ fn the_leader_is_asked_in_the_first_round_in_whatever_order_standbys_list_it() {
 fn an_answer_without_the_right_nonce_teaches_nothing() {
     let mut poll = poll(&["a"]);
     exchange(&mut poll, at(0), |nonce| {
-        let coordinators = Some(vec!["stranger".into()]);
+        let coordinators = Some(Arc::new(vec!["stranger".into()]));
         Reply::Answer(ValidityAnswer { coordinators, ..yes(nonce ^ 1, 9) })
     });
     assert_eq!(poll.coordinators(), ["a"]);

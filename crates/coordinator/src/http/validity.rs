@@ -157,7 +157,7 @@ async fn verdict(
             next_poll_ms: Some(next_poll_ms),
             fencing_token: Some(token),
             coordinator_epoch: Some(term.epoch),
-            coordinators: Some(shared.coordinators.urls().to_vec()),
+            coordinators: Some(shared.coordinators.urls()),
             reason: None,
             nonce: question.nonce,
         },
