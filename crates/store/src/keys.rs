@@ -81,6 +81,11 @@ pub(crate) fn parse_job(key: &str) -> Option<JobId> {
     key.split_once('/')?.1.parse().ok()
 }
 
+/// The job of a ledger's key; `None` where it is another record's.
+pub(crate) fn parse_ledger(key: &str) -> Option<JobId> {
+    key.starts_with("ledger/").then(|| parse_job(key))?
+}
+
 /// Keys from `from` up to, not including, `to`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Range {

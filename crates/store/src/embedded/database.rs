@@ -8,7 +8,7 @@ use std::path::Path;
 use rusqlite::{Connection, ErrorCode, OptionalExtension, TransactionBehavior, params};
 
 use super::ledgers;
-use crate::keys::Range;
+use crate::keys::{self, Range};
 use crate::store::{CommitError, Refusal, StoreError};
 use crate::transaction::{self, Rows, RowsMut};
 
@@ -120,7 +120,7 @@ impl SqlRows<'_> {
 impl Rows for SqlRows<'_> {
     fn get(&self, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
         let get = || {
-            if let Some(job) = ledgers::job_of(key)
+            if let Some(job) = keys::parse_ledger(key)
                 && let Some(value) = ledgers::get(self.0, job)?
             {
                 return Ok(Some(value));
@@ -149,7 +149,7 @@ impl Rows for SqlRows<'_> {
 
 impl RowsMut for SqlRows<'_> {
     fn put(&mut self, key: &str, value: &[u8]) -> Result<(), Refusal> {
-        if let Some(job) = ledgers::job_of(key) {
+        if let Some(job) = keys::parse_ledger(key) {
             let put = ledgers::put(self.0, job, value);
             return put.map(drop).map_err(|error| refusal(&error));
         }
@@ -159,7 +159,7 @@ impl RowsMut for SqlRows<'_> {
     }
 
     fn delete(&mut self, key: &str) -> Result<(), Refusal> {
-        if let Some(job) = ledgers::job_of(key) {
+        if let Some(job) = keys::parse_ledger(key) {
             ledgers::delete(self.0, job).map_err(|error| refusal(&error))?;
         }
         self.execute("DELETE FROM records WHERE key = ?1", [key])

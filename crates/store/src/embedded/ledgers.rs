@@ -14,11 +14,6 @@ use crate::keys;
 pub(super) const SCHEMA: &str =
     "CREATE TABLE IF NOT EXISTS ledgers (job INTEGER PRIMARY KEY, value BLOB NOT NULL) STRICT";
 
-/// The job of a ledger's key.
-pub(super) fn job_of(key: &str) -> Option<JobId> {
-    key.strip_prefix("ledger/")?.parse().ok()
-}
-
 /// SQLite's integers have a sign; the bits are the same.
 fn row_id(job: JobId) -> i64 {
     job.get().cast_signed()
