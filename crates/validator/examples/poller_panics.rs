@@ -4,36 +4,18 @@
 //! For the end-to-end tests. The library has no hook to make that thread fail, and needs none: its complaint
 //! about a useless answer is the one place where somebody else's code runs on it.
 
+#[path = "../tests/support/trap.rs"]
+mod trap;
+
 use std::error::Error;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, ExitCode};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
-use std::thread;
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use steadfast_validator::{Killable, Outcome, Validator};
-use tracing::span::{Attributes, Id, Record};
-use tracing::{Event, Metadata, Subscriber};
-
-/// Panics on the thread that asks.
-struct Trap;
-
-impl Subscriber for Trap {
-    fn enabled(&self, _: &Metadata<'_>) -> bool {
-        true
-    }
-    fn event(&self, _: &Event<'_>) {
-        assert_ne!(thread::current().name(), Some("asker"), "on purpose");
-    }
-    fn new_span(&self, _: &Attributes<'_>) -> Id {
-        Id::from_u64(1)
-    }
-    fn record(&self, _: &Id, _: &Record<'_>) {}
-    fn record_follows_from(&self, _: &Id, _: &Id) {}
-    fn enter(&self, _: &Id) {}
-    fn exit(&self, _: &Id) {}
-}
+use trap::Trap;
 
 /// The run loop: a command in a group of its own, by the group's id; 0 before it runs.
 #[derive(Default)]

@@ -9,17 +9,7 @@ fn no_container_is_restarted_and_the_counts_go_on() {
     let cluster = Cluster::start(3, 4);
     let (id, output) = cluster.submit(RATE);
     let before = cluster.wait_until_runs(&id, 1);
-    let programs = programs(&cluster, &before);
-    for _ in 0..2 {
-        let epoch = cluster.rest().overview().coordinator.epoch;
-        let old = cluster.coordinator();
-        old.signal(Signal::KILL);
-        let now = cluster.wait_until_led_again(old);
-        assert!(now > epoch, "a new term: {now} after {epoch}");
-        let after = cluster.wait_until_runs(&id, 1);
-        assert_eq!(after.containers(), before.containers(), "adopted, not restarted");
-        assert!(programs.iter().all(|program| program.is_alive()));
-    }
+    kill_twice_whoever_leads(&cluster, &id, &before);
     assert_eq!(cluster.present_members().len(), 3, "nobody is lost");
 
     let finished = cluster.wait_until_finished(&id, &output);
@@ -28,6 +18,22 @@ fn no_container_is_restarted_and_the_counts_go_on() {
     assert_eq!(finished.label().recovery_attempt_count, 0);
     for index in 0..4 {
         assert_eq!(output.starts(index).len(), 1, "task index {index} was started once");
+    }
+}
+
+/// Nobody who runs as in `before` is restarted by it.
+#[track_caller]
+pub fn kill_twice_whoever_leads(cluster: &Cluster, id: &str, before: &Job) {
+    let programs = programs(cluster, before);
+    for _ in 0..2 {
+        let epoch = cluster.rest().overview().coordinator.epoch;
+        let old = cluster.coordinator();
+        old.signal(Signal::KILL);
+        let now = cluster.wait_until_led_again(old);
+        assert!(now > epoch, "a new term: {now} after {epoch}");
+        let after = cluster.wait_until_runs(id, 1);
+        assert_eq!(after.containers(), before.containers(), "adopted, not restarted");
+        assert!(programs.iter().all(|program| program.is_alive()));
     }
 }
 

@@ -1,6 +1,8 @@
 //! Several coordinators on one etcd: whichever leads is killed, and another one goes on.
 
-use steadfast_e2e::{Cluster, EtcdNode, Job, MemberStatus, PATIENCE, Process, Signal, wait_until};
+use steadfast_e2e::{Cluster, EtcdNode, MemberStatus, PATIENCE, Signal, wait_until};
+
+use super::coordinator_killed::kill_twice_whoever_leads;
 
 const RATE: u32 = 12;
 
@@ -11,17 +13,7 @@ fn another_one_leads_no_container_is_restarted_and_the_sums_are_right() {
     wait_until_all_are_known(&cluster);
     let (id, output) = cluster.submit(RATE);
     let before = cluster.wait_until_runs(&id, 1);
-    let programs = programs(&cluster, &before);
-    for _ in 0..2 {
-        let epoch = cluster.rest().overview().coordinator.epoch;
-        let old = cluster.coordinator();
-        old.signal(Signal::KILL);
-        let now = cluster.wait_until_led_again(old);
-        assert!(now > epoch, "a new term: {now} after {epoch}");
-        let after = cluster.wait_until_runs(&id, 1);
-        assert_eq!(after.containers(), before.containers(), "adopted, not restarted");
-        assert!(programs.iter().all(|program| program.is_alive()));
-    }
+    kill_twice_whoever_leads(&cluster, &id, &before);
     wait_until(PATIENCE, "both members to have found the leader", || {
         let members = cluster.rest().members_now()?;
         let alive = members.iter().filter(|member| member.status == MemberStatus::Alive);
@@ -46,8 +38,4 @@ fn wait_until_all_are_known(cluster: &Cluster) {
         let coordinators = overview.json()["coordinators"].as_array()?.len();
         (coordinators == 3).then_some(())
     });
-}
-
-fn programs(cluster: &Cluster, job: &Job) -> Vec<Process> {
-    job.containers().iter().map(|(_, pid)| cluster.process(*pid)).collect()
 }
