@@ -26,6 +26,10 @@ use clap::Parser;
 
 use crate::arguments::Arguments;
 
+/// A member's loss makes and drops some pieces for each job that it affects (ADR 11).
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     match commands::run(Arguments::parse()) {
         Ok(code) => ExitCode::from(code),

@@ -20,6 +20,10 @@ use steadfast_model::Timestamp;
 use steadfast_sim::RunningJobs;
 use steadfast_store::{Embedded, LeaderInfo, Op, Store, Term, ops_of};
 
+/// As the product has it.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// So many running jobs, of which so many are affected.
 type Kind = (u64, Affected);
 /// What is measured in one process. The numbers of jobs are those that the first proposal asks for, and one

@@ -16,6 +16,10 @@ use steadfast_model::{Epoch, JobId, LedgerRevision};
 use steadfast_store::conformance::samples;
 use steadfast_store::{Embedded, MemoryStore, Op, Store, Term};
 
+/// As the product has it.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Affected jobs of one loss, and how many losses are measured: one job, all jobs of a member with twelve
 /// slots, and many at once, where nearly all that the store adds is the time to write JSON.
 const SIZES: [(u64, u32); 3] = [(1, 600), (12, 400), (100, 200)];

@@ -23,6 +23,10 @@ use nginx::Nginx;
 use process::cpu_time;
 use server::Server;
 
+/// As the product has it.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Registered containers.
 const SIZES: [u64; 2] = [100_000, 1_000_000];
 /// Slices for each of the two sides, after one that warms up.
