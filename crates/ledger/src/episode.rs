@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Deref;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 use steadfast_model::{AttemptId, Cause, EpisodeNumber, PipelineId, TaskGroupId, Timestamp};
 
 use crate::loss::{Facts, LossFacts, SharedLoss};
@@ -61,10 +61,11 @@ impl Incident {
 }
 
 /// Where an episode stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum EpisodeStatus {
     /// Pipelines are being recovered.
+    #[default]
     Active,
     /// All of them recovered.
     Completed,
@@ -87,10 +88,9 @@ pub enum AttemptOutcome {
     Failed,
 }
 
-impl AttemptOutcome {
-    fn is_pending(&self) -> bool {
-        *self == Self::Pending
-    }
+/// What is as it is in most ledgers is not written down: ten thousand of them may be written at once.
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 /// One deployment of one affected pipeline.
@@ -98,16 +98,23 @@ impl AttemptOutcome {
 #[serde(rename_all = "camelCase")]
 pub struct Attempt {
     /// Its stable identity.
+    #[serde(serialize_with = "numbers_of")]
     pub id: AttemptId,
     /// When it reached `DEPLOYING`; `None` while only prepared.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub confirmed: Option<Timestamp>,
     /// What became of it.
-    #[serde(default, skip_serializing_if = "AttemptOutcome::is_pending")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub outcome: AttemptOutcome,
     /// Why it failed; the first cause wins.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cause: Option<Cause>,
+}
+
+/// Its three numbers without their names; it is read with them as well.
+fn numbers_of<S: Serializer>(id: &AttemptId, serializer: S) -> Result<S::Ok, S::Error> {
+    let AttemptId { episode, pipeline, prepare_seq } = id;
+    (episode, pipeline, prepare_seq).serialize(serializer)
 }
 
 /// The moments of an episode, from which its latencies follow.
@@ -138,10 +145,13 @@ pub struct Marks {
 pub(crate) struct Context {
     /// Whether it still has to recover. A recovered pipeline's context is consumed: it stays only so
     /// that a further loss within the episode goes on with the next sequence.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub open: bool,
     /// Whether the next attempt has been prepared and not confirmed.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub prepared: bool,
     /// Deployments so far: the sequence of the last confirmed attempt.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub confirmed: u32,
 }
 
@@ -152,9 +162,11 @@ pub struct Episode {
     /// From 1 within the job.
     pub number: EpisodeNumber,
     /// Where it stands.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub status: EpisodeStatus,
     /// The largest number of deployments of any of its pipelines: what it adds to the job's count,
     /// unless all of its incidents were planned.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub generation: u64,
     /// A bounded sample, oldest first.
     pub incidents: Vec<Incident>,
@@ -172,6 +184,7 @@ pub struct Episode {
     pub abort_reason: Option<String>,
     /// Whether its generations count: true as soon as one incident is not planned.
     pub(crate) counts: bool,
+    #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) contexts: BTreeMap<PipelineId, Context>,
 }
 

@@ -8,14 +8,15 @@ use steadfast_model::{
 
 use crate::episode::{AttemptOutcome, Episode, EpisodeStatus, Incident, bounded, bounded_cause};
 use crate::history::EpisodeHistory;
-use crate::loss::{Facts, SharedLoss};
+use crate::loss::{Facts, SharedLoss, is_unclassified, unclassified};
 use crate::stored::StoredLedger;
 
 /// Whether the counts are known to be exact.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", tag = "state")]
 pub enum Tracking {
     /// Nothing was missed.
+    #[default]
     Complete,
     /// Something was missed for good: the counts are lower bounds from now on.
     Lost {
@@ -49,7 +50,8 @@ pub struct LastLoss {
     pub member: MemberUuid,
     /// Its address; diagnostic only.
     pub address: String,
-    /// Whether it was proven to be planned.
+    /// Whether it was proven to be planned. Written only where it was.
+    #[serde(default = "unclassified", skip_serializing_if = "is_unclassified")]
     pub classification: LeaveClassification,
 }
 

@@ -72,7 +72,8 @@ pub struct Facts {
     pub member: MemberUuid,
     /// Its address; diagnostic only.
     pub address: String,
-    /// Whether it was proven to be planned.
+    /// Whether it was proven to be planned. Written only where it was.
+    #[serde(default = "unclassified", skip_serializing_if = "is_unclassified")]
     pub classification: LeaveClassification,
     /// How it was noticed.
     pub cause: LossCause,
@@ -80,6 +81,14 @@ pub struct Facts {
     pub evidence: String,
     /// When it was declared.
     pub declared: Timestamp,
+}
+
+pub(crate) fn unclassified() -> LeaveClassification {
+    LeaveClassification::Unclassified
+}
+
+pub(crate) fn is_unclassified(classification: &LeaveClassification) -> bool {
+    *classification == LeaveClassification::Unclassified
 }
 
 /// [`Facts`], shared. Only JSON knows what a [`RawValue`] is, and ledgers are stored as nothing else.

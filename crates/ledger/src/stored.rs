@@ -20,6 +20,7 @@ struct Written<'a, H> {
     threshold: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     dirty_since: Option<Timestamp>,
+    #[serde(skip_serializing_if = "is_complete")]
     tracking: &'a Tracking,
     recovery_attempt_count: u64,
     episode_count: u64,
@@ -34,6 +35,10 @@ struct Written<'a, H> {
     watermark: MemberEventSeq,
 }
 
+fn is_complete(tracking: &&Tracking) -> bool {
+    **tracking == Tracking::Complete
+}
+
 /// A ledger as it is read, of any format.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -41,6 +46,8 @@ pub(crate) struct StoredLedger {
     revision: LedgerRevision,
     threshold: u64,
     dirty_since: Option<Timestamp>,
+    /// Up to format 4 it was written in any case.
+    #[serde(default)]
     tracking: Tracking,
     recovery_attempt_count: u64,
     episode_count: u64,

@@ -12,9 +12,9 @@ const TEXT: usize = 2 * MAX_TEXT_BYTES;
 /// An id of 32 bits with its comma.
 const ID: usize = 11;
 /// What is beside the variable parts: names, quotes, braces and numbers of up to 20 digits.
-const INCIDENT: usize = 2 * TEXT + (MAX_PIPELINES + MAX_TASK_GROUPS) * ID + 360;
-const ATTEMPT: usize = TEXT + 150;
-const EPISODE: usize = MAX_INCIDENTS * INCIDENT + MAX_ATTEMPTS * ATTEMPT + TEXT + 420;
+const INCIDENT: usize = 2 * TEXT + (MAX_PIPELINES + MAX_TASK_GROUPS) * ID + 320;
+const ATTEMPT: usize = TEXT + 130;
+const EPISODE: usize = MAX_INCIDENTS * INCIDENT + MAX_ATTEMPTS * ATTEMPT + TEXT + 440;
 const CONTEXT: usize = 70;
 const LEDGER: usize = TEXT + 640;
 

@@ -37,13 +37,19 @@ fn pipelines(count: u32) -> Vec<PipelineId> {
     (u32::MAX - count..u32::MAX).map(PipelineId::new).collect()
 }
 
-/// One episode in which more happens than is kept: 20 members are lost, 40 attempts fail.
+/// One episode in which more happens than is kept: 20 members are lost, 40 attempts fail, and every
+/// other pipeline has been deployed and is about to be again.
 fn stormy_episode(ledger: &mut JobLedger, event: &mut u64, affected: &[PipelineId], text: &str) {
     let task_groups: Vec<_> = (u32::MAX - 100..u32::MAX).map(TaskGroupId::new).collect();
     for _ in 0..20 {
         *event += 1;
         let lost = ledger.member_lost(&loss(*event, text), affected, &task_groups);
         assert!(matches!(lost, MemberLost::Opened(_) | MemberLost::Joined(_)));
+    }
+    for other in &affected[1..] {
+        let id = ledger.prepare(*other).unwrap();
+        assert_eq!(ledger.confirm(id, LATE, LATE), Confirmed::SameGeneration);
+        let _ = ledger.prepare(*other).unwrap();
     }
     for _ in 0..40 {
         let id = ledger.prepare(affected[0]).unwrap();

@@ -16,7 +16,7 @@ use steadfast_store::{CheckpointGuard, MemoryStore, Op, Store};
 
 const ENDED: Timestamp = Timestamp::from_millis(1_793_000_100_000);
 /// The format that is written today.
-const PRESENT: u32 = 4;
+const PRESENT: u32 = 5;
 const TOKEN: FencingToken = FencingToken::new(2);
 
 fn folder(format: u32) -> PathBuf {

@@ -141,21 +141,29 @@ async fn a_head_that_somebody_else_moved_fences_though_the_lock_is_held() {
     assert_eq!(store.load().await.unwrap().snapshot.jobs.len(), 1);
 }
 
-#[tokio::test]
-async fn a_commit_that_nobody_waits_for_ends_the_term() {
-    let directory = directory();
-    let store = Embedded::open(directory.path()).unwrap();
-    let mut term = store.lead(samples::leader(1)).await.unwrap();
-    {
-        // Dropped after one poll, which began it: this runtime's only thread is here.
-        let mut commit = std::pin::pin!(term.commit(vec![put_job(1)]));
-        let context = &mut Context::from_waker(Waker::noop());
-        assert!(commit.as_mut().poll(context).is_pending());
-    }
-    assert_eq!(term.commit(vec![put_job(2)]).await, Err(CommitError::Fenced));
-    let mut next = store.lead(samples::leader(1)).await.unwrap();
-    assert_eq!(store.load().await.unwrap().snapshot.jobs.len(), 1);
-    next.commit(vec![put_job(3)]).await.unwrap();
+#[test]
+fn a_commit_that_nobody_waits_for_ends_the_term() {
+    // One thread for what blocks, and it is kept busy while the commit is begun.
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime.enable_all().max_blocking_threads(1).build().unwrap();
+    runtime.block_on(async {
+        let directory = directory();
+        let store = Embedded::open(directory.path()).unwrap();
+        let mut term = store.lead(samples::leader(1)).await.unwrap();
+        let (go_on, waits) = std::sync::mpsc::channel::<()>();
+        let busy = tokio::task::spawn_blocking(move || waits.recv());
+        {
+            let mut commit = std::pin::pin!(term.commit(vec![put_job(1)]));
+            let context = &mut Context::from_waker(Waker::noop());
+            assert!(commit.as_mut().poll(context).is_pending());
+        }
+        drop(go_on);
+        assert!(busy.await.unwrap().is_err());
+        assert_eq!(term.commit(vec![put_job(2)]).await, Err(CommitError::Fenced));
+        let mut next = store.lead(samples::leader(1)).await.unwrap();
+        assert_eq!(store.load().await.unwrap().snapshot.jobs.len(), 1);
+        next.commit(vec![put_job(3)]).await.unwrap();
+    });
 }
 
 #[test]
