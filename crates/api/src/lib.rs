@@ -29,7 +29,7 @@ pub use logs::{
 pub use members::{MemberInfo, PlannedLeave, PlannedLeaveRequest};
 pub use overview::{
     CoordinatorInfo, CoordinatorRole, CoordinatorStanding, EvaluationCounts, MemberCounts,
-    Overview, Readiness, SelfSuspicion, SlotCounts,
+    Overview, Readiness, SelfSuspicion, SlotCounts, StoreStatus, StoreTrouble,
 };
 pub use recovery::{
     AttemptInfo, AttemptOutcome, EpisodeInfo, EpisodeStatus, Explanation, IncidentInfo, Latencies,

@@ -17,7 +17,7 @@ use tracing::{error, info, warn};
 
 use crate::candidacy::{self, Won};
 use crate::clock::Clock;
-use crate::commit::{self, Refused};
+use crate::commit::{Commits, Refused};
 use crate::index::{LastAnswer, ValidityIndex};
 use crate::launch::Announcement;
 use crate::metrics::Metrics;
@@ -34,6 +34,7 @@ const BATCH: usize = 512;
 const HISTORY_PAGE: usize = 1_000;
 
 /// Why a term ended.
+#[derive(Debug, PartialEq, Eq)]
 pub(crate) enum TermEnd {
     /// The process was asked to go.
     Shutdown,
@@ -160,8 +161,8 @@ impl Leader {
         let mut lost = self.term.lost();
         let mut served = false;
         loop {
-            if let Err(why) = still_leads(&self.serving.tenure, &lost) {
-                return TermEnd::Lost(why);
+            if let Err(end) = still_leads(&self.serving.tenure, &lost) {
+                return end;
             }
             let batch = match self.gather(&mut inputs, &mut lost, shutdown).await {
                 Ok(batch) => batch,
@@ -170,8 +171,8 @@ impl Leader {
             let began = Instant::now();
             let steps = self.decide(batch);
             shared.metrics.decided(began.elapsed());
-            if let Err(why) = self.carry_out(steps, shared).await {
-                return TermEnd::Lost(why);
+            if let Err(end) = self.carry_out(steps, shared, shutdown).await {
+                return end;
             }
             if !served && self.returned.is_empty() {
                 // Reconciled: from here on verdicts may be given and requests taken.
@@ -221,7 +222,12 @@ impl Leader {
         steps
     }
 
-    async fn carry_out(&mut self, steps: Vec<Step>, shared: &Shared) -> Result<(), String> {
+    async fn carry_out(
+        &mut self,
+        steps: Vec<Step>,
+        shared: &Shared,
+        shutdown: &mut watch::Receiver<bool>,
+    ) -> Result<(), TermEnd> {
         let metrics = &shared.metrics;
         let index = &self.serving.index;
         for execution in steps.iter().flat_map(|step| &step.freeze) {
@@ -231,7 +237,8 @@ impl Leader {
         let before = self.view.borrow().jobs.clone();
         let durable = |job| before.get(&job).and_then(|job| job.ledger.clone());
         let began = Instant::now();
-        let refused = commit::commit(self.term.as_mut(), &steps, &durable).await?;
+        let (term, health) = (self.term.as_mut(), &shared.store_health);
+        let refused = Commits { term, health, shutdown }.commit(&steps, &durable).await?;
         // A step that writes nothing is compared with nothing in the store, and one that was durable in time
         // may still be carried out too late.
         still_leads(&self.serving.tenure, &self.term.lost())?;
@@ -299,12 +306,12 @@ impl Leader {
 }
 
 /// Whether this coordinator may still act for the term: by the clock, and by what it was told.
-fn still_leads(tenure: &Tenure, lost: &watch::Receiver<bool>) -> Result<(), String> {
+pub(crate) fn still_leads(tenure: &Tenure, lost: &watch::Receiver<bool>) -> Result<(), TermEnd> {
     if *lost.borrow() {
-        return Err("the store says that it may no longer lead".to_owned());
+        return Err(TermEnd::Lost("the store says that it may no longer lead".to_owned()));
     }
     if !tenure.holds() {
-        return Err("it could not renew its leadership in time".to_owned());
+        return Err(TermEnd::Lost("it could not renew its leadership in time".to_owned()));
     }
     Ok(())
 }
@@ -390,10 +397,11 @@ mod tests {
             effects: vec![Effect::Send(connection, steadfast_engine::AgentMessage::Welcome)],
             ..Step::default()
         };
-        leader.carry_out(vec![welcome()], &shared).await.unwrap();
+        let (_stop, mut shutdown) = watch::channel(false);
+        leader.carry_out(vec![welcome()], &shared, &mut shutdown).await.unwrap();
         assert!(messages.try_recv().is_ok());
         store.end_tenure();
-        leader.carry_out(vec![welcome()], &shared).await.unwrap_err();
+        leader.carry_out(vec![welcome()], &shared, &mut shutdown).await.unwrap_err();
         leader.perform(vec![welcome()], &[]);
         assert!(messages.try_recv().is_err(), "a later step, and one that was on its way");
     }
@@ -411,7 +419,7 @@ mod tests {
             started: false,
             samza: false,
         };
-        let told = || metrics.encode(None).unwrap();
+        let told = || metrics.encode(&Default::default()).unwrap();
         let [calls, never] = [1, 2].map(|seq| ExecutionId::of_term(TermNonce::new(1), seq));
         for id in [calls, never] {
             let revoke = IndexChange::Invalid(id, InvalidReason::Superseded, entry);

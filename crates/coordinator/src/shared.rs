@@ -20,6 +20,7 @@ use crate::metrics::Metrics;
 use crate::outputs::{NoAnswer, Questions, Told};
 use crate::secrets::Secrets;
 use crate::stalls::Stalls;
+use crate::store_health::StoreHealth;
 use crate::view::View;
 
 /// Inputs that may wait for the loop. Beyond it askers wait, which is what bounds memory.
@@ -90,6 +91,12 @@ impl Term {
     /// Hands an input to the loop.
     pub async fn tell(&self, input: Input) -> Result<(), TermOver> {
         self.inbox.send(input).await.map_err(|_| TermOver)
+    }
+
+    /// Hands the loop what will be said again, unless it has enough to do already: while it waits for its
+    /// store, what comes only once shall find room. Says whether it was handed over.
+    pub fn hint(&self, input: Input) -> bool {
+        self.inbox.capacity() > self.inbox.max_capacity() / 2 && self.inbox.try_send(input).is_ok()
     }
 
     /// Hands an input to the loop and waits until its answer is durable.
@@ -167,6 +174,8 @@ pub(crate) struct Shared {
     pub store: Arc<dyn Store>,
     /// Who else there is, and who leads.
     pub coordinators: Coordinators,
+    /// What keeps the store from taking writes.
+    pub store_health: StoreHealth,
     /// Who may call; `None` where everybody may who reaches the loopback address.
     pub credentials: Option<Credentials>,
     /// What this process counts, over all its terms.
@@ -181,6 +190,7 @@ impl Shared {
         Self {
             store,
             coordinators: Coordinators::new(urls),
+            store_health: StoreHealth::new(),
             credentials,
             metrics: Metrics::new(),
             log_readers: Arc::new(Semaphore::new(LOG_READERS)),

@@ -37,7 +37,8 @@ pub trait Store: Send + Sync {
     /// lead, it waits until none does; a candidate that no longer wants to drops the future.
     ///
     /// # Errors
-    /// Where the store cannot be written, or was last written in a newer format.
+    /// [`StoreError::Unavailable`] and [`StoreError::Full`]: waiting may mend it, so call it again. Everything
+    /// else does not mend itself.
     async fn lead(&self, me: LeaderInfo) -> Result<Box<dyn Term>, StoreError>;
 
     /// A copy of what [`Store::load`] finds that goes on with every commit, for whoever may lead next;
@@ -262,9 +263,34 @@ pub enum StoreError {
         /// Why.
         reason: String,
     },
+    /// The store does not let this process in: credentials, permissions, certificates.
+    #[error("the store refuses this coordinator: {0}; look at its user, password and certificates")]
+    Denied(String),
+    /// No space is left. Reads go on.
+    #[error("the store is full")]
+    Full,
     /// The store cannot be reached, or does not take writes, at the moment.
     #[error("the store is not available: {0}")]
     Unavailable(String),
+}
+
+impl From<Refusal> for StoreError {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::Full => Self::Full,
+            Refusal::Unavailable(why) => Self::Unavailable(why),
+            Refusal::TooLarge => Self::Unavailable(refusal.to_string()),
+        }
+    }
+}
+
+impl From<CommitError> for StoreError {
+    fn from(error: CommitError) -> Self {
+        match error {
+            CommitError::NotApplied(refusal) => refusal.into(),
+            CommitError::Fenced | CommitError::Unknown(_) => Self::Unavailable(error.to_string()),
+        }
+    }
 }
 
 /// Why a commit is not known to be durable.

@@ -66,7 +66,7 @@ pub(crate) fn lead(
 /// Gives the lead up, if it is still `mine`.
 pub(crate) fn resign(rows: &mut impl RowsMut, mine: &Head) -> Result<(), StoreError> {
     if head_is(rows, |head| head == mine)? {
-        rows.delete(keys::LEADER).map_err(unavailable)?;
+        rows.delete(keys::LEADER)?;
     }
     Ok(())
 }
@@ -279,15 +279,14 @@ fn put_record<T: Serialize>(
     record: &T,
 ) -> Result<(), StoreError> {
     let bytes = encode(record).map_err(StoreError::Unavailable)?;
-    rows.put(key, &bytes).map_err(unavailable)
-}
-
-fn unavailable(refusal: Refusal) -> StoreError {
-    StoreError::Unavailable(refusal.to_string())
+    Ok(rows.put(key, &bytes)?)
 }
 
 fn refused(error: StoreError) -> CommitError {
-    CommitError::NotApplied(Refusal::Unavailable(error.to_string()))
+    CommitError::NotApplied(match error {
+        StoreError::Full => Refusal::Full,
+        other => Refusal::Unavailable(other.to_string()),
+    })
 }
 
 fn in_doubt(error: StoreError) -> CheckpointError {

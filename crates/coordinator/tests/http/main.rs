@@ -3,6 +3,7 @@
 mod agent;
 mod coordinator;
 mod credentials;
+mod full_store;
 mod lists;
 mod logs;
 mod metrics;
