@@ -107,9 +107,9 @@ pub struct Readiness {
 pub struct CoordinatorStanding {
     /// Where it was asked.
     pub url: String,
-    /// What it says of itself, if it is ready.
+    /// What it says of itself, if it says so much.
     pub readiness: Option<Readiness>,
-    /// Why that is not known.
+    /// Why that is not known, or why it is not ready.
     pub error: Option<String>,
 }
 

@@ -9,13 +9,15 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use steadfast_api::Event;
 use steadfast_engine::{Effect, Engine, IndexChange, Input, SelfSuspicion, Settings, Step};
 use steadfast_model::{LossCause, TermNonce, Timestamp};
-use steadfast_store::{HistoryCursor, LeaderInfo, Store, StoreError, Tenure, Term as StoreTerm};
+use steadfast_store::{HistoryEntry, LeaderInfo, StoreError, Tenure, Term as StoreTerm};
 use tokio::sync::{mpsc, watch};
 use tracing::{error, info, warn};
 
 use crate::candidacy::{self, Won};
+use crate::changes;
 use crate::clock::Clock;
 use crate::commit::{Commits, Refused};
 use crate::index::{LastAnswer, ValidityIndex};
@@ -30,8 +32,6 @@ use crate::view::{Finished, View};
 
 /// Inputs that are decided on and committed together at most.
 const BATCH: usize = 512;
-/// Summaries read at once when a term begins.
-const HISTORY_PAGE: usize = 1_000;
 
 /// Why a term ended.
 #[derive(Debug, PartialEq, Eq)]
@@ -67,7 +67,7 @@ pub(crate) async fn run_term(
     // From here on, not from when it became a candidate: that may be weeks ago.
     let clock = Clock::start();
     let me = LeaderInfo { since: clock.now(), ..me };
-    let finished = load_history(shared.store.as_ref()).await?;
+    let finished = finished(loaded.history);
     for (job, reason) in &loaded.snapshot.ledgers {
         if let Err(reason) = reason {
             error!(%job, reason, "the ledger cannot be read: the job goes on and is UNKNOWN");
@@ -108,24 +108,14 @@ pub(crate) async fn run_term(
     Ok(end)
 }
 
-async fn load_history(store: &dyn Store) -> Result<Finished, StoreError> {
-    let mut finished = Finished::new();
-    let mut after: Option<HistoryCursor> = None;
-    loop {
-        let page = store.history_page(after, HISTORY_PAGE).await?;
-        for entry in page.entries {
-            match entry.summary {
-                Ok(summary) => {
-                    finished.insert((Reverse(entry.finished), entry.job), Arc::new(summary));
-                }
-                Err(reason) => warn!(job = %entry.job, reason, "a history record cannot be read"),
-            }
-        }
-        match page.next {
-            Some(next) => after = Some(next),
-            None => return Ok(finished),
-        }
-    }
+fn finished(history: Vec<HistoryEntry>) -> Finished {
+    let summaries = history.into_iter().filter_map(|HistoryEntry { job, finished, summary }| {
+        let summary = summary
+            .inspect_err(|reason| warn!(%job, reason, "a history record cannot be read"))
+            .ok()?;
+        Some(((Reverse(finished), job), Arc::new(summary)))
+    });
+    summaries.collect()
 }
 
 pub(crate) fn first_view(
@@ -141,6 +131,7 @@ pub(crate) fn first_view(
     });
     View {
         epoch,
+        number: 0,
         since,
         watermarks: engine.watermarks(),
         jobs: jobs.collect(),
@@ -291,7 +282,10 @@ impl Leader {
     fn publish(&self, steps: &[Step], refused: &Refused) -> Vec<Restored> {
         let mut restored = Vec::new();
         log_suspicion(self.view.borrow().self_suspicion, self.engine.self_suspicion());
+        let feed = &self.serving.feed;
+        let before = feed.is_read().then(|| self.view.borrow().clone());
         self.view.send_modify(|view| {
+            view.number += 1;
             for step in steps {
                 restored.extend(restores::completed(view, step));
                 view.apply(step, refused);
@@ -301,6 +295,17 @@ impl Leader {
             view.self_suspicion = self.engine.self_suspicion();
             view.members = Arc::new(self.engine.member_views().collect());
         });
+        if feed.is_read() {
+            let after = self.view.borrow();
+            let time = self.serving.clock.now().into();
+            let events = before.map(|before| {
+                let changes = changes::between(&before, &after, steps).into_iter();
+                changes.map(|change| Event { time, change }).collect()
+            });
+            // Who began to read meanwhile may have seen the view before this one, and cannot be told how
+            // they differ.
+            feed.tell(after.number, events);
+        }
         restored
     }
 }
@@ -369,6 +374,7 @@ mod tests {
     use steadfast_model::{
         ExecutionId, FencingToken, InvalidReason, JobId, LeaseTerms, TaskGroupId, TermNonce,
     };
+    use steadfast_store::Store;
     use steadfast_store::conformance::samples;
 
     use super::*;

@@ -10,11 +10,13 @@
 #[cfg(feature = "bench")]
 pub mod bench;
 mod candidacy;
+mod changes;
 mod clock;
 mod commit;
 mod convert;
 mod coordinators;
 mod credentials;
+mod events;
 mod explain;
 mod http;
 mod index;

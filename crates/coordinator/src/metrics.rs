@@ -93,6 +93,8 @@ pub(crate) struct Standing<'a> {
     pub store: Option<StoreStatus>,
     /// The last commit that it holds.
     pub revision: u64,
+    /// How many read the events.
+    pub event_readers: usize,
 }
 
 impl Metrics {
@@ -190,13 +192,15 @@ impl Metrics {
     /// # Errors
     /// None that a text in memory can have.
     pub fn encode(&self, standing: &Standing<'_>) -> Result<String, std::fmt::Error> {
-        let Standing { term, store, revision } = *standing;
+        let Standing { term, store, revision, event_readers } = *standing;
         let mut registry = Registry::with_prefix("steadfast");
         self.register(&mut registry);
         let leads = ConstGauge::new(i64::from(term.is_some()));
         registry.register("leading", "1: this coordinator leads and has reconciled", leads);
         let help = "The last commit that this coordinator holds; one that stands by lags by the difference to the greatest";
         registry.register("revision", help, ConstGauge::new(whole(revision)));
+        let readers = ConstGauge::new(whole(event_readers as u64));
+        registry.register("event_readers", "Who reads /events now", readers);
         let troubles = Gauges::default();
         for (status, kind) in
             [(StoreStatus::Full, "full"), (StoreStatus::Unavailable, "unavailable")]

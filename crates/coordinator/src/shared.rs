@@ -15,6 +15,7 @@ use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use crate::clock::Clock;
 use crate::coordinators::Coordinators;
 use crate::credentials::Credentials;
+use crate::events::Feed;
 use crate::index::ValidityIndex;
 use crate::metrics::Metrics;
 use crate::outputs::{NoAnswer, Questions, Told};
@@ -27,6 +28,8 @@ use crate::view::View;
 pub(crate) const INBOX: usize = 4_096;
 /// Outputs that are read at once; each takes a part's memory, and a place at an agent.
 const LOG_READERS: usize = 64;
+/// Readers of events at once; each takes a connection, and a snapshot when it begins.
+const EVENT_READERS: usize = 64;
 
 /// One term as its handlers see it.
 pub(crate) struct Term {
@@ -38,6 +41,8 @@ pub(crate) struct Term {
     pub index: ValidityIndex,
     pub secrets: Secrets,
     pub view: watch::Receiver<View>,
+    /// What changes from one view to the next.
+    pub feed: Feed,
     inbox: mpsc::Sender<Input>,
     tickets: Mutex<BTreeMap<Ticket, oneshot::Sender<Reply>>>,
     agents: Mutex<BTreeMap<Connection, Agent>>,
@@ -75,6 +80,7 @@ impl Term {
             leader,
             secrets,
             view,
+            feed: Feed::new(),
             inbox,
             tickets: Mutex::default(),
             agents: Mutex::default(),
@@ -166,6 +172,7 @@ impl Term {
         self.tickets.lock().clear();
         self.agents.lock().clear();
         self.outputs.close();
+        self.feed.close();
     }
 }
 
@@ -182,6 +189,8 @@ pub(crate) struct Shared {
     pub metrics: Metrics,
     /// Turns for those who read outputs.
     pub log_readers: Arc<Semaphore>,
+    /// Turns for those who read events.
+    pub event_readers: Arc<Semaphore>,
     term: ArcSwapOption<Term>,
 }
 
@@ -194,8 +203,14 @@ impl Shared {
             credentials,
             metrics: Metrics::new(),
             log_readers: Arc::new(Semaphore::new(LOG_READERS)),
+            event_readers: Arc::new(Semaphore::new(EVENT_READERS)),
             term: ArcSwapOption::empty(),
         }
+    }
+
+    /// How many read the events now.
+    pub fn event_readers(&self) -> usize {
+        EVENT_READERS - self.event_readers.available_permits()
     }
 
     /// The term that is served, once it has been reconciled, and while it holds: a process that was stopped

@@ -8,7 +8,7 @@ use steadfast_engine::records::{HistoryRecord, Snapshot};
 use steadfast_model::{Epoch, FencingToken, JobId, TaskGroupId, Timestamp};
 use tokio::sync::watch;
 
-use crate::history::{HistoryCursor, HistoryPage};
+use crate::history::{HistoryCursor, HistoryEntry, HistoryPage};
 use crate::ops::Op;
 use crate::standby::Standby;
 use crate::tenure::Tenure;
@@ -148,6 +148,9 @@ pub struct Limits {
 pub struct Loaded {
     /// What the engine starts from.
     pub snapshot: Snapshot,
+    /// Every ended job, the newest first. It is read with the rest, so that a takeover does not go through
+    /// the history a second time; a record that cannot be read is an error text in its entry.
+    pub history: Vec<HistoryEntry>,
     /// The revision at which all of this was true.
     pub rev: Rev,
     /// Container secrets are derived from it, so that an adopted container keeps working with the next

@@ -144,7 +144,7 @@ pub(crate) async fn running(
     newest.sort_by_key(|job| std::cmp::Reverse((job.record.created, job.record.id)));
     let all = newest
         .into_iter()
-        .map(|job| convert::running_summary(&job.record, &job.evaluation(view.watermarks)));
+        .map(|job| convert::summary(&job.record, Some(&job.evaluation(view.watermarks))));
     Ok(json(StatusCode::OK, &query.cut(all)))
 }
 

@@ -163,8 +163,13 @@ pub(crate) fn leading(shared: &Shared) -> Result<Arc<Term>, Failure> {
 
 /// While no term is served.
 pub(crate) fn not_leading(shared: &Shared) -> Failure {
-    let why =
-        "this coordinator is not ready: it loads, or does not lead; ask again, or ask another";
+    let why = match shared.store_health.trouble() {
+        Some(trouble) => format!("this coordinator does not lead: {}", trouble.message),
+        None => {
+            "this coordinator is not ready: it loads, or does not lead; ask again, or ask another"
+                .to_owned()
+        }
+    };
     let mut failure = Failure::unavailable(why);
     failure.body = failure.body.with_coordinators(shared.coordinators.urls().to_vec());
     failure
