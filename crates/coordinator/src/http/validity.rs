@@ -230,10 +230,13 @@ pub(crate) async fn ended(
     let event = ContainerEvent::Ended { outcome: Some(outcome), proof };
     let said =
         |ticket| Input::Container { execution, event, reporter: Reporter::Wrapper(Some(ticket)) };
+    // Said twice is the same as once, but what is said while the store is full must not pile up.
+    if shared.store_health.full().is_some() {
+        return Err(full(&shared));
+    }
     let reply = tokio::select! {
         biased;
         reply = term.ask(said) => reply,
-        // Said twice is the same as once.
         () = shared.store_health.until_full() => return Err(full(&shared)),
     };
     match reply {
