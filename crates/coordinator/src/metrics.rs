@@ -317,6 +317,9 @@ fn register_view(registry: &mut Registry, view: &View) {
     for status in MemberStatus::ALL {
         add(&members, &label("status", status), 0);
     }
+    for state in ["total", "used"] {
+        add(&slots, &label("state", state), 0);
+    }
     for member in view.members.iter() {
         add(&members, &label("status", member.status), 1);
         if member.status != MemberStatus::Lost {
