@@ -6,6 +6,7 @@
 
 mod agents;
 mod error;
+mod events;
 mod jobs;
 mod logs;
 mod members;
@@ -18,6 +19,7 @@ mod wrapper;
 
 pub use agents::{ContainerReport, ContainerSighting, FromAgent, Hello, LaunchOrder, ToAgent};
 pub use error::{ErrorBody, ErrorDetail};
+pub use events::{Change, Event};
 pub use jobs::{
     DirtyTask, DirtyTaskSummary, JobInfo, JobSummary, PipelineInfo, RestoreCounts, StopJobAnswer,
     StopJobRequest, SubmitAnswer, TaskGroupInfo,
@@ -29,7 +31,7 @@ pub use logs::{
 pub use members::{MemberInfo, PlannedLeave, PlannedLeaveRequest};
 pub use overview::{
     CoordinatorInfo, CoordinatorRole, CoordinatorStanding, EvaluationCounts, MemberCounts,
-    Overview, Readiness, SelfSuspicion, SlotCounts,
+    Overview, Readiness, SelfSuspicion, SlotCounts, StoreStatus, StoreTrouble,
 };
 pub use recovery::{
     AttemptInfo, AttemptOutcome, EpisodeInfo, EpisodeStatus, Explanation, IncidentInfo, Latencies,

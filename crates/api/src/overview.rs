@@ -28,6 +28,31 @@ pub struct Overview {
     pub evaluations: EvaluationCounts,
     /// Present while the coordinator suspects itself rather than its members.
     pub self_suspicion: Option<SelfSuspicion>,
+    /// Present while the store does not take what has to be written.
+    #[serde(default)]
+    pub store_trouble: Option<StoreTrouble>,
+}
+
+/// Why nothing can be recorded at the moment. What runs goes on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StoreTrouble {
+    /// What is wrong.
+    pub status: StoreStatus,
+    /// Since when.
+    pub since: WireTime,
+    /// The same for people, and what to do.
+    pub message: String,
+}
+
+/// What is wrong with a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum StoreStatus {
+    /// It has no room, and refuses every write.
+    Full,
+    /// It cannot be reached, or does not answer.
+    Unavailable,
 }
 
 /// The active coordinator.
@@ -47,12 +72,16 @@ pub struct CoordinatorInfo {
 }
 
 /// `GET /health/ready` with 200: a coordinator that leads and has reconciled, or one that stands by and knows
-/// who leads. Every other one answers 503.
+/// who leads. With 503, status `fail` and a message: the same, but its store does not take what has to be
+/// written. Every other one answers 503 with an [`ErrorBody`](crate::ErrorBody).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Readiness {
-    /// Always `ready`.
+    /// `ready`, or `fail`.
     pub status: String,
+    /// Why it is not ready, and what to do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
     /// Which of the two.
     pub role: CoordinatorRole,
     /// Where this coordinator answers.
@@ -78,9 +107,9 @@ pub struct Readiness {
 pub struct CoordinatorStanding {
     /// Where it was asked.
     pub url: String,
-    /// What it says of itself, if it is ready.
+    /// What it says of itself, if it says so much.
     pub readiness: Option<Readiness>,
-    /// Why that is not known.
+    /// Why that is not known, or why it is not ready.
     pub error: Option<String>,
 }
 

@@ -26,6 +26,8 @@ pub const CHECKPOINT: &str = "/checkpoint";
 pub const AGENT: &str = "/agent";
 /// `GET`: numbers for Prometheus.
 pub const METRICS: &str = "/metrics";
+/// `GET`: what changes, as server-sent events.
+pub const EVENTS: &str = "/events";
 /// `GET`: the process answers.
 pub const HEALTH_LIVE: &str = "/health/live";
 /// `GET`: it leads and has reconciled, or stands by and knows who leads.

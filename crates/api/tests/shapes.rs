@@ -5,7 +5,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use steadfast_api::{
-    DirtyTask, ErrorBody, Explanation, FromAgent, JobInfo, JobSummary, MemberInfo, Overview,
+    DirtyTask, ErrorBody, Event, Explanation, FromAgent, JobInfo, JobSummary, MemberInfo, Overview,
     PlannedLeave, PlannedLeaveRequest, Readiness, RecoveryEpisodes, StopJobRequest, SubmitAnswer,
     ToAgent, ValidityAnswer,
 };
@@ -145,7 +145,34 @@ fn members_and_overview() {
         "members": {"alive": 3, "suspected": 0, "lost": 0}, "slots": {"total": 12, "used": 4},
         "jobs": {"RUNNING": 1, "FINISHED": 2},
         "evaluations": {"CLEAN": 1, "DIRTY": 0, "UNKNOWN": 0, "DISABLED": 0},
-        "selfSuspicion": null
+        "selfSuspicion": null,
+        "storeTrouble": {
+            "status": "FULL", "since": "2026-11-30T09:31:02.123Z", "message": "make room"
+        }
+    }));
+}
+
+#[test]
+fn events_carry_their_name_and_their_time() {
+    let event = |mut promised: Value| {
+        promised["time"] = json!("2026-11-30T09:31:02.123Z");
+        let name = promised["event"].clone();
+        holds::<Event>(promised.clone());
+        let read: Event = serde_json::from_value(promised).expect("it reads");
+        assert_eq!(read.change.name(), name);
+    };
+    event(json!({"event": "leadership", "epoch": 3, "leader": null}));
+    event(json!({"event": "snapshot", "members": [], "jobs": []}));
+    event(json!({"event": "resync"}));
+    event(json!({
+        "event": "pipelineStatus", "jobId": "7", "pipelineId": 1, "status": "DEPLOYING", "attempt": 2
+    }));
+    event(json!({
+        "event": "taskGroupStatus", "jobId": "7", "pipelineId": 1, "taskGroupId": 1,
+        "status": "RUNNING", "executionResourceId": EXECUTION, "memberUuid": MEMBER
+    }));
+    event(json!({
+        "event": "evaluation", "jobId": "7", "before": "CLEAN", "dirtyTask": seeds_dirty_task()
     }));
 }
 
@@ -160,6 +187,12 @@ fn coordinators_that_lead_and_that_stand_by() {
         "status": "ready", "role": "standby", "url": "http://127.0.0.1:8081", "version": "0.1.0",
         "revision": 811, "leader": "http://127.0.0.1:8080", "since": "2026-11-30T09:31:02.123Z",
         "coordinators": ["http://127.0.0.1:8080", "http://127.0.0.1:8081"]
+    }));
+    holds::<Readiness>(json!({
+        "status": "fail", "message": "the store is full", "role": "leader",
+        "url": "http://127.0.0.1:8080", "version": "0.1.0", "revision": 812,
+        "leader": "http://127.0.0.1:8080", "since": "2026-11-30T09:31:02.123Z", "epoch": 3,
+        "coordinators": ["http://127.0.0.1:8080"]
     }));
     holds::<ErrorBody>(json!({
         "status": "fail", "message": "it stands by", "details": [],

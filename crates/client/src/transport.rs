@@ -243,7 +243,10 @@ impl Transport {
                 }
             }
             let (readiness, error) = match readiness {
-                Ok(readiness) => (Some(readiness), None),
+                Ok(readiness) => {
+                    let error = readiness.message.clone();
+                    (Some(readiness), error)
+                }
                 Err(why) => (None, Some(why)),
             };
             standings.push(CoordinatorStanding { url: url.to_string(), readiness, error });
@@ -258,14 +261,16 @@ impl Transport {
             Ok(answer) => answer,
             Err(NoAnswer::NotSent(why) | NoAnswer::Lost(why)) => return (Err(why), Vec::new()),
         };
-        if answer.status == StatusCode::OK {
-            return match serde_json::from_slice::<Readiness>(&answer.body) {
-                Ok(readiness) => {
-                    let others = readiness.coordinators.clone();
-                    (Ok(readiness), others)
-                }
-                Err(error) => (Err(error.to_string()), Vec::new()),
-            };
+        // With 503 as well, where it is only its store that is in trouble.
+        match serde_json::from_slice::<Readiness>(&answer.body) {
+            Ok(readiness) => {
+                let others = readiness.coordinators.clone();
+                return (Ok(readiness), others);
+            }
+            Err(error) if answer.status == StatusCode::OK => {
+                return (Err(error.to_string()), Vec::new());
+            }
+            Err(_) => {}
         }
         let others = serde_json::from_slice::<ErrorBody>(&answer.body)
             .map_or_else(|_| Vec::new(), |body| body.coordinators);

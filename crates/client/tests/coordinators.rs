@@ -11,7 +11,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
-use steadfast_api::PlannedLeaveRequest;
+use steadfast_api::{CoordinatorRole, PlannedLeaveRequest};
 use steadfast_client::{Client, ClientError, JobFormat, ListQuery, Token};
 use steadfast_model::{EvaluationStatus, JobId, JobStatus};
 use tokio::net::TcpListener;
@@ -282,6 +282,22 @@ async fn each_call_has_its_path() {
             "GET /health/ready",
         ]
     );
+}
+
+/// Red where only a 200 is read: whoever leads is then not known to.
+#[tokio::test]
+async fn who_leads_is_told_also_where_its_store_is_full() {
+    let body = r#"{"status": "fail", "message": "the store is full", "role": "leader",
+        "url": "http://127.0.0.1:1", "version": "0.1.0", "revision": 7, "leader": "http://127.0.0.1:1",
+        "since": "2026-11-30T09:31:02.123Z", "epoch": 3, "coordinators": []}"#;
+    let (full, loading) = (Server::start(vec![Say::json(503, body)]).await, closed().await);
+    let client = Client::new([&full.url, &loading]).unwrap();
+    let standings = client.coordinators().await.unwrap();
+    let leader = standings[0].readiness.as_ref().unwrap();
+    assert_eq!((leader.role, leader.revision), (CoordinatorRole::Leader, 7));
+    assert_eq!(standings[0].error.as_deref(), Some("the store is full"));
+    assert!(standings[1].readiness.is_none() && standings[1].error.is_some());
+    assert!(!client.health_ready().await.unwrap());
 }
 
 #[tokio::test]

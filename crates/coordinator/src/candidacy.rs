@@ -13,7 +13,6 @@ use tokio::sync::watch;
 use tracing::{info, warn};
 
 use crate::clock::Clock;
-use crate::coordinators::Coordinators;
 use crate::shared::Shared;
 
 /// Before the state is followed anew.
@@ -36,7 +35,6 @@ pub(crate) async fn win(
     me: &LeaderInfo,
     shutdown: &mut watch::Receiver<bool>,
 ) -> Result<Option<Won>, StoreError> {
-    let me = LeaderInfo { since: Clock::start().now(), ..me.clone() };
     let mut standby = None;
     shared.coordinators.note_leader(None);
     // What it gives locks the channel, so it must not outlive the waiting.
@@ -44,9 +42,10 @@ pub(crate) async fn win(
     let term = tokio::select! {
         biased;
         () = asked_to_go => return Ok(None),
-        term = shared.store.lead(me) => term?,
+        term = lead(shared, me) => term?,
         never = follow(shared, &mut standby) => match never {},
     };
+    shared.store_health.note_well();
     shared.coordinators.note_leads_itself();
     let loaded = match caught_up(standby, term.rev()).await {
         Some(standby) => standby.loaded()?,
@@ -56,12 +55,25 @@ pub(crate) async fn win(
     Ok(Some(Won { term, loaded }))
 }
 
+/// Leads once it can. A store that is away or full is asked again: whoever gave up would have to be started by
+/// somebody, and then find the same.
+async fn lead(shared: &Shared, me: &LeaderInfo) -> Result<Box<dyn Term>, StoreError> {
+    loop {
+        let me = LeaderInfo { since: Clock::start().now(), ..me.clone() };
+        match shared.store.lead(me).await {
+            Ok(term) => return Ok(term),
+            Err(error) => shared.store_health.note_error(error)?,
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
 /// Keeps `standby` up with the store and says who leads, where the store can be followed.
 async fn follow(shared: &Shared, standby: &mut Option<Standby>) -> Infallible {
     loop {
         match shared.store.follow().await {
             Ok(Some(copy)) => {
-                let Missed = keep_up(standby.insert(copy), &shared.coordinators).await;
+                let Missed = keep_up(standby.insert(copy), shared).await;
                 *standby = None;
                 info!("a commit was missed: the state is followed anew");
             }
@@ -72,7 +84,8 @@ async fn follow(shared: &Shared, standby: &mut Option<Standby>) -> Infallible {
     }
 }
 
-async fn keep_up(copy: &mut Standby, coordinators: &Coordinators) -> Missed {
+async fn keep_up(copy: &mut Standby, shared: &Shared) -> Missed {
+    let coordinators = &shared.coordinators;
     loop {
         let leader = copy.leader().unwrap_or_else(|error| {
             warn!(%error, "nobody can say who leads");
@@ -87,6 +100,10 @@ async fn keep_up(copy: &mut Standby, coordinators: &Coordinators) -> Missed {
             coordinators.note_leader(leader);
         }
         coordinators.note_rev(copy.rev());
+        if coordinators.leader().is_some() {
+            // It writes, and this one hears of it.
+            shared.store_health.note_well();
+        }
         if let Err(missed) = copy.changed().await {
             return missed;
         }

@@ -4,6 +4,9 @@
 //! job's trouble stays its own; where it refuses a job's part, the job's ledger is stripped and the rest
 //! committed alone. That is the only fail-open branch: tracking never stands in the way of recovery, and
 //! what was not recorded is said.
+//!
+//! A store that is full is nobody's trouble and ends no term (`docs/adr/0016-a-full-store.md`): what was decided
+//! waits here until there is room, and nothing of it is carried out meanwhile.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,10 +17,16 @@ use steadfast_engine::records::JobRecord;
 use steadfast_ledger::JobLedger;
 use steadfast_model::JobId;
 use steadfast_store::{CommitError, Op, Refusal, Term, ops_of};
+use tokio::sync::watch;
 use tracing::{error, warn};
+
+use crate::leader::{TermEnd, still_leads};
+use crate::store_health::StoreHealth;
 
 /// Tries of a commit that the store cannot take at the moment.
 const TRIES: u32 = 5;
+/// Between two tries of one that it has no room for: somebody has to make it first.
+const WITHOUT_ROOM: Duration = Duration::from_millis(500);
 
 /// The last durable ledger of a job.
 pub(crate) type Durable<'a> = dyn Fn(JobId) -> Option<Arc<JobLedger>> + Sync + 'a;
@@ -25,84 +34,120 @@ pub(crate) type Durable<'a> = dyn Fn(JobId) -> Option<Arc<JobLedger>> + Sync + '
 /// Jobs whose ledger was refused and left out, with the record that was committed in its place.
 pub(crate) type Refused = BTreeMap<JobId, Option<Arc<JobRecord>>>;
 
-/// Commits all of `steps` and says whose ledgers had to be left out.
-///
-/// # Errors
-/// When the term is over or in doubt, or the store refuses what no job can do without: the sentence says
-/// why. Nothing of the batch may then be carried out.
-pub(crate) async fn commit(
-    term: &mut dyn Term,
-    steps: &[Step],
-    durable: &Durable<'_>,
-) -> Result<Refused, String> {
-    if steps.iter().all(Step::writes_nothing) {
-        return Ok(Refused::new());
-    }
-    let ops: Vec<Op> = steps.iter().flat_map(ops_of).collect();
-    match attempt(term, &ops).await? {
-        Ok(()) => Ok(Refused::new()),
-        Err(refusal) => {
-            warn!(%refusal, "the store refused a batch: each job is committed alone");
-            one_by_one(term, ops, durable).await
-        }
-    }
+/// The way to the store of a term that leads.
+pub(crate) struct Commits<'a> {
+    pub term: &'a mut dyn Term,
+    pub health: &'a StoreHealth,
+    /// Whoever waits for room is asked to go here.
+    pub shutdown: &'a mut watch::Receiver<bool>,
 }
 
-/// One transaction, tried again while the store is only unavailable. `Ok(Err(_))`: nothing was applied.
-async fn attempt(term: &mut dyn Term, ops: &[Op]) -> Result<Result<(), Refusal>, String> {
-    for tried in 1.. {
-        match term.commit(ops.to_vec()).await {
-            Ok(_) => return Ok(Ok(())),
-            Err(CommitError::NotApplied(Refusal::Unavailable(why))) if tried < TRIES => {
-                warn!(why, tried, "the store is not available: the same commit is tried again");
-                tokio::time::sleep(Duration::from_millis(50 << tried)).await;
-            }
-            Err(CommitError::NotApplied(refusal)) => return Ok(Err(refusal)),
-            Err(error @ (CommitError::Fenced | CommitError::Unknown(_))) => {
-                return Err(error.to_string());
+impl Commits<'_> {
+    /// Commits all of `steps` and says whose ledgers had to be left out. Where the store is full, it waits
+    /// until there is room.
+    ///
+    /// # Errors
+    /// When the process is asked to go, the term is over or in doubt, or the store refuses what no job can do
+    /// without. Nothing of the batch may then be carried out.
+    pub async fn commit(
+        &mut self,
+        steps: &[Step],
+        durable: &Durable<'_>,
+    ) -> Result<Refused, TermEnd> {
+        if steps.iter().all(Step::writes_nothing) {
+            return Ok(Refused::new());
+        }
+        let ops: Vec<Op> = steps.iter().flat_map(ops_of).collect();
+        match self.attempt(&ops).await? {
+            Ok(()) => Ok(Refused::new()),
+            Err(refusal) => {
+                warn!(%refusal, "the store refused a batch: each job is committed alone");
+                self.one_by_one(ops, durable).await
             }
         }
     }
-    unreachable!("the loop ends by itself");
-}
 
-/// The journal entry comes first: a loss is never lost, whatever becomes of the jobs. How far every job
-/// has been processed comes last: until then, whoever takes over finishes the walk.
-async fn one_by_one(
-    term: &mut dyn Term,
-    ops: Vec<Op>,
-    durable: &Durable<'_>,
-) -> Result<Refused, String> {
-    let (mut first, mut last) = (Vec::new(), Vec::new());
-    let mut of_jobs: BTreeMap<JobId, Vec<Op>> = BTreeMap::new();
-    for op in ops {
-        match op.job() {
-            Some(job) => of_jobs.entry(job).or_default().push(op),
-            None if matches!(op, Op::PutProcessed(_)) => last.push(op),
-            None => first.push(op),
+    /// One transaction, tried again while the store is only unavailable, and for as long as it is full.
+    /// `Ok(Err(_))`: nothing was applied. Want of room is nobody's fault, so no job is ever isolated for it.
+    async fn attempt(&mut self, ops: &[Op]) -> Result<Result<(), Refusal>, TermEnd> {
+        let mut tried = 1;
+        loop {
+            match self.term.commit(ops.to_vec()).await {
+                Ok(_) => {
+                    self.health.note_well();
+                    return Ok(Ok(()));
+                }
+                Err(CommitError::NotApplied(Refusal::Full)) => {
+                    self.health.note_full();
+                    self.pause(WITHOUT_ROOM).await?;
+                }
+                Err(CommitError::NotApplied(Refusal::Unavailable(why))) if tried < TRIES => {
+                    warn!(why, tried, "the store is not available: the same commit is tried again");
+                    self.pause(Duration::from_millis(50 << tried)).await?;
+                    tried += 1;
+                }
+                Err(CommitError::NotApplied(refusal)) => return Ok(Err(refusal)),
+                Err(error @ (CommitError::Fenced | CommitError::Unknown(_))) => {
+                    return Err(TermEnd::Lost(error.to_string()));
+                }
+            }
         }
     }
-    must(term, first).await?;
-    let mut refused = Refused::new();
-    for (job, ops) in of_jobs {
-        let Err(refusal) = attempt(term, &ops).await? else { continue };
-        error!(%job, %refusal, "a job's writes were refused: its ledger is left out");
-        let Some((record, rest)) = without_ledger(ops, durable(job).as_deref()) else {
-            return Err(format!("job {job}: {refusal}"));
-        };
-        must(term, rest).await.map_err(|why| format!("job {job}, without its ledger: {why}"))?;
-        refused.insert(job, record);
-    }
-    must(term, last).await?;
-    Ok(refused)
-}
 
-/// Commits what nobody can do without.
-async fn must(term: &mut dyn Term, ops: Vec<Op>) -> Result<(), String> {
-    if ops.is_empty() {
-        return Ok(());
+    /// Before the same is sent again, if this coordinator still leads then and is not asked to go.
+    async fn pause(&mut self, time: Duration) -> Result<(), TermEnd> {
+        let mut lost = self.term.lost();
+        // What these give locks the channels, so it must not outlive the waiting.
+        let asked_to_go = async { drop(self.shutdown.wait_for(|stop| *stop).await) };
+        let over = async { drop(lost.wait_for(|lost| *lost).await) };
+        tokio::select! {
+            biased;
+            () = asked_to_go => return Err(TermEnd::Shutdown),
+            () = over => {}
+            () = tokio::time::sleep(time) => {}
+        }
+        still_leads(&self.term.tenure(), &self.term.lost())
     }
-    attempt(term, &ops).await?.map_err(|refusal| refusal.to_string())
+
+    /// The journal entry comes first: a loss is never lost, whatever becomes of the jobs. How far every job
+    /// has been processed comes last: until then, whoever takes over finishes the walk.
+    async fn one_by_one(
+        &mut self,
+        ops: Vec<Op>,
+        durable: &Durable<'_>,
+    ) -> Result<Refused, TermEnd> {
+        let (mut first, mut last) = (Vec::new(), Vec::new());
+        let mut of_jobs: BTreeMap<JobId, Vec<Op>> = BTreeMap::new();
+        for op in ops {
+            match op.job() {
+                Some(job) => of_jobs.entry(job).or_default().push(op),
+                None if matches!(op, Op::PutProcessed(_)) => last.push(op),
+                None => first.push(op),
+            }
+        }
+        self.must(first, "what belongs to no job").await?;
+        let mut refused = Refused::new();
+        for (job, ops) in of_jobs {
+            let Err(refusal) = self.attempt(&ops).await? else { continue };
+            error!(%job, %refusal, "a job's writes were refused: its ledger is left out");
+            let Some((record, rest)) = without_ledger(ops, durable(job).as_deref()) else {
+                return Err(TermEnd::Lost(format!("job {job}: {refusal}")));
+            };
+            self.must(rest, &format!("job {job}, without its ledger")).await?;
+            refused.insert(job, record);
+        }
+        self.must(last, "what belongs to no job").await?;
+        Ok(refused)
+    }
+
+    /// Commits what nobody can do without.
+    async fn must(&mut self, ops: Vec<Op>, what: &str) -> Result<(), TermEnd> {
+        if ops.is_empty() {
+            return Ok(());
+        }
+        let done = self.attempt(&ops).await?;
+        done.map_err(|refusal| TermEnd::Lost(format!("{what}: {refusal}")))
+    }
 }
 
 /// A job's ops with all ledger parts stripped and its record saying what it owes; `None` where there is no
@@ -181,16 +226,32 @@ mod tests {
         }
     }
 
-    async fn committed(fault: Fault, commits: u32, deployed: bool) -> (MemoryStore, Refused) {
-        let (before, after) = ledgers(deployed);
+    /// A term, and the durable ledgers of both jobs.
+    async fn prepared(before: &Arc<JobLedger>) -> (MemoryStore, Box<dyn Term>) {
         let store = MemoryStore::new();
         let mut term = store.lead(samples::leader(1)).await.expect("it leads");
-        let owner = |n| Op::PutLedger { job: JobId::new(n), ledger: Arc::clone(&before) };
+        let owner = |n| Op::PutLedger { job: JobId::new(n), ledger: Arc::clone(before) };
         term.commit(vec![owner(1), owner(2)]).await.expect("the ledgers from before are durable");
+        (store, term)
+    }
+
+    async fn committed(fault: Fault, commits: u32, deployed: bool) -> (MemoryStore, Refused) {
+        let (before, after) = ledgers(deployed);
+        let (store, mut term) = prepared(&before).await;
         store.inject(fault, commits);
         let durable = move |_| Some(Arc::clone(&before));
         let refused = commit(term.as_mut(), &[loss_of_two(&after)], &durable).await;
         (store, refused.expect("recovery goes on"))
+    }
+
+    async fn commit(
+        term: &mut dyn Term,
+        steps: &[Step],
+        durable: &Durable<'_>,
+    ) -> Result<Refused, TermEnd> {
+        let (_stop, mut shutdown) = watch::channel(false);
+        let health = &StoreHealth::new();
+        Commits { term, health, shutdown: &mut shutdown }.commit(steps, durable).await
     }
 
     #[tokio::test]
@@ -227,6 +288,64 @@ mod tests {
         let (store, refused) = committed(away, 2, false).await;
         assert!(refused.is_empty());
         assert_eq!(store.snapshot().expect("it loads").snapshot.jobs.len(), 2);
+    }
+
+    /// Red where "full" is taken for the fault of whatever was to be written: its ledger is then left out.
+    #[tokio::test(start_paused = true)]
+    async fn want_of_room_is_waited_for_and_is_no_jobs_fault() {
+        let no_room = Fault::Refuse(Refusal::Full);
+        let no_room_for_ledgers = Fault::RefuseLedger(None, Refusal::Full);
+        for full in [no_room, no_room_for_ledgers] {
+            let (store, refused) = committed(full, 9, false).await;
+            assert!(refused.is_empty());
+            recorded_whole(&store);
+        }
+    }
+
+    /// Also in the middle of a batch that is split between jobs.
+    #[tokio::test(start_paused = true)]
+    async fn want_of_room_between_two_jobs_is_waited_for() {
+        let (before, after) = ledgers(false);
+        let (store, mut term) = prepared(&before).await;
+        store.inject(Fault::RefuseLedger(Some(JobId::new(2)), Refusal::TooLarge), 1);
+        store.inject(Fault::RefuseLedger(Some(JobId::new(2)), Refusal::Full), 9);
+        let refused = commit(term.as_mut(), &[loss_of_two(&after)], &|_| None).await;
+        assert_eq!(refused.map(|refused| refused.len()), Ok(0));
+        recorded_whole(&store);
+    }
+
+    fn recorded_whole(store: &MemoryStore) {
+        let found = store.snapshot().expect("it loads").snapshot;
+        let incidents = found.ledgers.values().map(|it| it.as_ref().map(JobLedger::incident_count));
+        assert_eq!(incidents.collect::<Vec<_>>(), [Ok(1), Ok(1)], "once each");
+        assert!(found.jobs.iter().all(|job| job.owed_since.is_none()));
+    }
+
+    /// Red where whoever waits for room does not look at what else there is: it would commit for a term that
+    /// is over as soon as there is room, or never go.
+    #[tokio::test(start_paused = true)]
+    async fn whoever_waits_for_room_goes_when_it_is_asked_to_or_leads_no_longer() {
+        let (before, after) = ledgers(false);
+        let steps = [loss_of_two(&after)];
+        let health = &StoreHealth::new();
+        for asked_to_go in [true, false] {
+            let (store, mut term) = prepared(&before).await;
+            store.inject(Fault::Refuse(Refusal::Full), u32::MAX);
+            let written = store.dump();
+            let (stop, mut shutdown) = watch::channel(false);
+            let mut commits = Commits { term: term.as_mut(), health, shutdown: &mut shutdown };
+            let (end, ()) = tokio::join!(commits.commit(&steps, &|_| None), async {
+                health.until_full().await;
+                match asked_to_go {
+                    true => drop(stop.send_replace(true)),
+                    false => store.end_tenure(),
+                }
+                store.clear_faults();
+            });
+            assert_eq!(matches!(end, Err(TermEnd::Shutdown)), asked_to_go, "{end:?}");
+            assert!(end.is_err());
+            assert_eq!(store.dump(), written, "nothing is written for a term that is over");
+        }
     }
 
     #[tokio::test]

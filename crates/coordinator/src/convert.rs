@@ -65,14 +65,14 @@ fn dirty_summary(evaluation: &Evaluation) -> api::DirtyTaskSummary {
     }
 }
 
-pub(crate) fn running_summary(job: &JobRecord, evaluation: &Evaluation) -> api::JobSummary {
+pub(crate) fn summary(job: &JobRecord, evaluation: Option<&Evaluation>) -> api::JobSummary {
     api::JobSummary {
         job_id: job.id,
         job_name: job.spec.name.clone(),
         job_status: job.status,
         create_time: job.created.into(),
         finish_time: job.finished.map(Into::into),
-        dirty_task: Some(dirty_summary(evaluation)),
+        dirty_task: evaluation.map(dirty_summary),
     }
 }
 

@@ -353,6 +353,11 @@ impl ValidityIndex {
         self.with(execution, |entry| !entry.started.swap(true, Ordering::AcqRel)).unwrap_or(false)
     }
 
+    /// The news that it was for that question did not get through: the next one tells it.
+    pub fn start_is_news_again(&self, execution: ExecutionId) {
+        let _ = self.with(execution, |entry| entry.started.store(false, Ordering::Release));
+    }
+
     /// Whose checkpoint this container writes; `None` for an id that is not known.
     pub fn checkpoint_owner(&self, execution: ExecutionId) -> Option<CheckpointOwner> {
         self.with(execution, |entry| CheckpointOwner {

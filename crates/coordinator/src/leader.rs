@@ -9,15 +9,17 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use steadfast_api::Event;
 use steadfast_engine::{Effect, Engine, IndexChange, Input, SelfSuspicion, Settings, Step};
 use steadfast_model::{LossCause, TermNonce, Timestamp};
-use steadfast_store::{HistoryCursor, LeaderInfo, Store, StoreError, Tenure, Term as StoreTerm};
+use steadfast_store::{HistoryEntry, LeaderInfo, StoreError, Tenure, Term as StoreTerm};
 use tokio::sync::{mpsc, watch};
 use tracing::{error, info, warn};
 
 use crate::candidacy::{self, Won};
+use crate::changes;
 use crate::clock::Clock;
-use crate::commit::{self, Refused};
+use crate::commit::{Commits, Refused};
 use crate::index::{LastAnswer, ValidityIndex};
 use crate::launch::Announcement;
 use crate::metrics::Metrics;
@@ -30,10 +32,9 @@ use crate::view::{Finished, View};
 
 /// Inputs that are decided on and committed together at most.
 const BATCH: usize = 512;
-/// Summaries read at once when a term begins.
-const HISTORY_PAGE: usize = 1_000;
 
 /// Why a term ended.
+#[derive(Debug, PartialEq, Eq)]
 pub(crate) enum TermEnd {
     /// The process was asked to go.
     Shutdown,
@@ -66,7 +67,7 @@ pub(crate) async fn run_term(
     // From here on, not from when it became a candidate: that may be weeks ago.
     let clock = Clock::start();
     let me = LeaderInfo { since: clock.now(), ..me };
-    let finished = load_history(shared.store.as_ref()).await?;
+    let finished = finished(loaded.history);
     for (job, reason) in &loaded.snapshot.ledgers {
         if let Err(reason) = reason {
             error!(%job, reason, "the ledger cannot be read: the job goes on and is UNKNOWN");
@@ -107,24 +108,14 @@ pub(crate) async fn run_term(
     Ok(end)
 }
 
-async fn load_history(store: &dyn Store) -> Result<Finished, StoreError> {
-    let mut finished = Finished::new();
-    let mut after: Option<HistoryCursor> = None;
-    loop {
-        let page = store.history_page(after, HISTORY_PAGE).await?;
-        for entry in page.entries {
-            match entry.summary {
-                Ok(summary) => {
-                    finished.insert((Reverse(entry.finished), entry.job), Arc::new(summary));
-                }
-                Err(reason) => warn!(job = %entry.job, reason, "a history record cannot be read"),
-            }
-        }
-        match page.next {
-            Some(next) => after = Some(next),
-            None => return Ok(finished),
-        }
-    }
+fn finished(history: Vec<HistoryEntry>) -> Finished {
+    let summaries = history.into_iter().filter_map(|HistoryEntry { job, finished, summary }| {
+        let summary = summary
+            .inspect_err(|reason| warn!(%job, reason, "a history record cannot be read"))
+            .ok()?;
+        Some(((Reverse(finished), job), Arc::new(summary)))
+    });
+    summaries.collect()
 }
 
 pub(crate) fn first_view(
@@ -140,6 +131,7 @@ pub(crate) fn first_view(
     });
     View {
         epoch,
+        number: 0,
         since,
         watermarks: engine.watermarks(),
         jobs: jobs.collect(),
@@ -160,8 +152,8 @@ impl Leader {
         let mut lost = self.term.lost();
         let mut served = false;
         loop {
-            if let Err(why) = still_leads(&self.serving.tenure, &lost) {
-                return TermEnd::Lost(why);
+            if let Err(end) = still_leads(&self.serving.tenure, &lost) {
+                return end;
             }
             let batch = match self.gather(&mut inputs, &mut lost, shutdown).await {
                 Ok(batch) => batch,
@@ -170,8 +162,8 @@ impl Leader {
             let began = Instant::now();
             let steps = self.decide(batch);
             shared.metrics.decided(began.elapsed());
-            if let Err(why) = self.carry_out(steps, shared).await {
-                return TermEnd::Lost(why);
+            if let Err(end) = self.carry_out(steps, shared, shutdown).await {
+                return end;
             }
             if !served && self.returned.is_empty() {
                 // Reconciled: from here on verdicts may be given and requests taken.
@@ -221,7 +213,12 @@ impl Leader {
         steps
     }
 
-    async fn carry_out(&mut self, steps: Vec<Step>, shared: &Shared) -> Result<(), String> {
+    async fn carry_out(
+        &mut self,
+        steps: Vec<Step>,
+        shared: &Shared,
+        shutdown: &mut watch::Receiver<bool>,
+    ) -> Result<(), TermEnd> {
         let metrics = &shared.metrics;
         let index = &self.serving.index;
         for execution in steps.iter().flat_map(|step| &step.freeze) {
@@ -231,7 +228,8 @@ impl Leader {
         let before = self.view.borrow().jobs.clone();
         let durable = |job| before.get(&job).and_then(|job| job.ledger.clone());
         let began = Instant::now();
-        let refused = commit::commit(self.term.as_mut(), &steps, &durable).await?;
+        let (term, health) = (self.term.as_mut(), &shared.store_health);
+        let refused = Commits { term, health, shutdown }.commit(&steps, &durable).await?;
         // A step that writes nothing is compared with nothing in the store, and one that was durable in time
         // may still be carried out too late.
         still_leads(&self.serving.tenure, &self.term.lost())?;
@@ -284,7 +282,10 @@ impl Leader {
     fn publish(&self, steps: &[Step], refused: &Refused) -> Vec<Restored> {
         let mut restored = Vec::new();
         log_suspicion(self.view.borrow().self_suspicion, self.engine.self_suspicion());
+        let feed = &self.serving.feed;
+        let before = feed.is_read().then(|| self.view.borrow().clone());
         self.view.send_modify(|view| {
+            view.number += 1;
             for step in steps {
                 restored.extend(restores::completed(view, step));
                 view.apply(step, refused);
@@ -294,17 +295,28 @@ impl Leader {
             view.self_suspicion = self.engine.self_suspicion();
             view.members = Arc::new(self.engine.member_views().collect());
         });
+        if feed.is_read() {
+            let after = self.view.borrow();
+            let time = self.serving.clock.now().into();
+            let events = before.map(|before| {
+                let changes = changes::between(&before, &after, steps).into_iter();
+                changes.map(|change| Event { time, change }).collect()
+            });
+            // Who began to read meanwhile may have seen the view before this one, and cannot be told how
+            // they differ.
+            feed.tell(after.number, events);
+        }
         restored
     }
 }
 
 /// Whether this coordinator may still act for the term: by the clock, and by what it was told.
-fn still_leads(tenure: &Tenure, lost: &watch::Receiver<bool>) -> Result<(), String> {
+pub(crate) fn still_leads(tenure: &Tenure, lost: &watch::Receiver<bool>) -> Result<(), TermEnd> {
     if *lost.borrow() {
-        return Err("the store says that it may no longer lead".to_owned());
+        return Err(TermEnd::Lost("the store says that it may no longer lead".to_owned()));
     }
     if !tenure.holds() {
-        return Err("it could not renew its leadership in time".to_owned());
+        return Err(TermEnd::Lost("it could not renew its leadership in time".to_owned()));
     }
     Ok(())
 }
@@ -362,6 +374,7 @@ mod tests {
     use steadfast_model::{
         ExecutionId, FencingToken, InvalidReason, JobId, LeaseTerms, TaskGroupId, TermNonce,
     };
+    use steadfast_store::Store;
     use steadfast_store::conformance::samples;
 
     use super::*;
@@ -390,10 +403,11 @@ mod tests {
             effects: vec![Effect::Send(connection, steadfast_engine::AgentMessage::Welcome)],
             ..Step::default()
         };
-        leader.carry_out(vec![welcome()], &shared).await.unwrap();
+        let (_stop, mut shutdown) = watch::channel(false);
+        leader.carry_out(vec![welcome()], &shared, &mut shutdown).await.unwrap();
         assert!(messages.try_recv().is_ok());
         store.end_tenure();
-        leader.carry_out(vec![welcome()], &shared).await.unwrap_err();
+        leader.carry_out(vec![welcome()], &shared, &mut shutdown).await.unwrap_err();
         leader.perform(vec![welcome()], &[]);
         assert!(messages.try_recv().is_err(), "a later step, and one that was on its way");
     }
@@ -411,7 +425,7 @@ mod tests {
             started: false,
             samza: false,
         };
-        let told = || metrics.encode(None).unwrap();
+        let told = || metrics.encode(&Default::default()).unwrap();
         let [calls, never] = [1, 2].map(|seq| ExecutionId::of_term(TermNonce::new(1), seq));
         for id in [calls, never] {
             let revoke = IndexChange::Invalid(id, InvalidReason::Superseded, entry);

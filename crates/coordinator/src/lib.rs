@@ -10,11 +10,13 @@
 #[cfg(feature = "bench")]
 pub mod bench;
 mod candidacy;
+mod changes;
 mod clock;
 mod commit;
 mod convert;
 mod coordinators;
 mod credentials;
+mod events;
 mod explain;
 mod http;
 mod index;
@@ -29,6 +31,7 @@ mod secrets;
 mod shared;
 mod stalled;
 mod stalls;
+mod store_health;
 mod view;
 
 use std::net::SocketAddr;
@@ -38,7 +41,7 @@ use std::time::Duration;
 use anyhow::Context;
 use steadfast_engine::Settings;
 use steadfast_model::Timestamp;
-use steadfast_store::{LeaderInfo, Store, StoreError};
+use steadfast_store::{LeaderInfo, Store};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tracing::{info, warn};
@@ -147,8 +150,9 @@ async fn lead(
         match run_term(shared, settings, me.clone(), stopped.clone()).await {
             Ok(TermEnd::Shutdown) => return Ok(()),
             Ok(TermEnd::Lost(why)) => warn!(why, "the term is over: loading again"),
-            Err(StoreError::Unavailable(why)) => warn!(why, "the store is not available"),
-            Err(error) => return Err(error).context("the store cannot be used"),
+            Err(error) => {
+                shared.store_health.note_error(error).context("the store cannot be used")?;
+            }
         }
         tokio::time::sleep(BETWEEN_TERMS).await;
     }

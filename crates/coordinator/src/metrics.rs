@@ -11,6 +11,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
+use steadfast_api::StoreStatus;
 use steadfast_engine::records::FailureKind;
 use steadfast_model::{EvaluationStatus, InvalidReason, JobStatus, LossCause, MemberStatus};
 
@@ -81,6 +82,19 @@ pub(crate) struct Metrics {
     restores: Durations,
     step: Histogram,
     commit: Histogram,
+}
+
+/// How this coordinator stands at the moment of a scrape.
+#[derive(Default)]
+pub(crate) struct Standing<'a> {
+    /// The term that is served, if one is.
+    pub term: Option<&'a Term>,
+    /// What is wrong with its store.
+    pub store: Option<StoreStatus>,
+    /// The last commit that it holds.
+    pub revision: u64,
+    /// How many read the events.
+    pub event_readers: usize,
 }
 
 impl Metrics {
@@ -173,15 +187,28 @@ impl Metrics {
         self.commit.observe(took.as_secs_f64());
     }
 
-    /// Everything as text; `term` is the one that is served, if one is.
+    /// Everything as text.
     ///
     /// # Errors
     /// None that a text in memory can have.
-    pub fn encode(&self, term: Option<&Term>) -> Result<String, std::fmt::Error> {
+    pub fn encode(&self, standing: &Standing<'_>) -> Result<String, std::fmt::Error> {
+        let Standing { term, store, revision, event_readers } = *standing;
         let mut registry = Registry::with_prefix("steadfast");
         self.register(&mut registry);
         let leads = ConstGauge::new(i64::from(term.is_some()));
         registry.register("leading", "1: this coordinator leads and has reconciled", leads);
+        let help = "The last commit that this coordinator holds; one that stands by lags by the difference to the greatest";
+        registry.register("revision", help, ConstGauge::new(whole(revision)));
+        let readers = ConstGauge::new(whole(event_readers as u64));
+        registry.register("event_readers", "Who reads /events now", readers);
+        let troubles = Gauges::default();
+        for (status, kind) in
+            [(StoreStatus::Full, "full"), (StoreStatus::Unavailable, "unavailable")]
+        {
+            add(&troubles, &label("kind", kind), u64::from(store == Some(status)));
+        }
+        let help = "1: the store has no room, or cannot be reached, and nothing is recorded";
+        registry.register("store_trouble", help, troubles);
         if let Some(term) = term {
             let view = term.view.borrow().clone();
             register_view(&mut registry, &view);
@@ -290,6 +317,9 @@ fn register_view(registry: &mut Registry, view: &View) {
     for status in MemberStatus::ALL {
         add(&members, &label("status", status), 0);
     }
+    for state in ["total", "used"] {
+        add(&slots, &label("state", state), 0);
+    }
     for member in view.members.iter() {
         add(&members, &label("status", member.status), 1);
         if member.status != MemberStatus::Lost {
@@ -376,7 +406,7 @@ mod tests {
         metrics.zombie_gone(2_500);
         metrics.stalled();
         metrics.restored(FailureKind::MemberLoss, 1_250);
-        let text = metrics.encode(None).unwrap();
+        let text = metrics.encode(&Standing::default()).unwrap();
         for line in [
             r#"steadfast_container_calls_total{endpoint="validity",verdict="valid"} 1"#,
             r#"steadfast_container_calls_total{endpoint="validity",verdict="unknown"} 0"#,

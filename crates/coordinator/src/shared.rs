@@ -15,17 +15,21 @@ use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use crate::clock::Clock;
 use crate::coordinators::Coordinators;
 use crate::credentials::Credentials;
+use crate::events::Feed;
 use crate::index::ValidityIndex;
 use crate::metrics::Metrics;
 use crate::outputs::{NoAnswer, Questions, Told};
 use crate::secrets::Secrets;
 use crate::stalls::Stalls;
+use crate::store_health::StoreHealth;
 use crate::view::View;
 
 /// Inputs that may wait for the loop. Beyond it askers wait, which is what bounds memory.
 pub(crate) const INBOX: usize = 4_096;
 /// Outputs that are read at once; each takes a part's memory, and a place at an agent.
 const LOG_READERS: usize = 64;
+/// Readers of events at once; each takes a connection, and a snapshot when it begins.
+const EVENT_READERS: usize = 64;
 
 /// One term as its handlers see it.
 pub(crate) struct Term {
@@ -37,6 +41,8 @@ pub(crate) struct Term {
     pub index: ValidityIndex,
     pub secrets: Secrets,
     pub view: watch::Receiver<View>,
+    /// What changes from one view to the next.
+    pub feed: Feed,
     inbox: mpsc::Sender<Input>,
     tickets: Mutex<BTreeMap<Ticket, oneshot::Sender<Reply>>>,
     agents: Mutex<BTreeMap<Connection, Agent>>,
@@ -74,6 +80,7 @@ impl Term {
             leader,
             secrets,
             view,
+            feed: Feed::new(),
             inbox,
             tickets: Mutex::default(),
             agents: Mutex::default(),
@@ -90,6 +97,12 @@ impl Term {
     /// Hands an input to the loop.
     pub async fn tell(&self, input: Input) -> Result<(), TermOver> {
         self.inbox.send(input).await.map_err(|_| TermOver)
+    }
+
+    /// Hands the loop what will be said again, unless it has enough to do already: while it waits for its
+    /// store, what comes only once shall find room. Says whether it was handed over.
+    pub fn hint(&self, input: Input) -> bool {
+        self.inbox.capacity() > self.inbox.max_capacity() / 2 && self.inbox.try_send(input).is_ok()
     }
 
     /// Hands an input to the loop and waits until its answer is durable.
@@ -159,6 +172,7 @@ impl Term {
         self.tickets.lock().clear();
         self.agents.lock().clear();
         self.outputs.close();
+        self.feed.close();
     }
 }
 
@@ -167,12 +181,16 @@ pub(crate) struct Shared {
     pub store: Arc<dyn Store>,
     /// Who else there is, and who leads.
     pub coordinators: Coordinators,
+    /// What keeps the store from taking writes.
+    pub store_health: StoreHealth,
     /// Who may call; `None` where everybody may who reaches the loopback address.
     pub credentials: Option<Credentials>,
     /// What this process counts, over all its terms.
     pub metrics: Metrics,
     /// Turns for those who read outputs.
     pub log_readers: Arc<Semaphore>,
+    /// Turns for those who read events.
+    pub event_readers: Arc<Semaphore>,
     term: ArcSwapOption<Term>,
 }
 
@@ -181,11 +199,18 @@ impl Shared {
         Self {
             store,
             coordinators: Coordinators::new(urls),
+            store_health: StoreHealth::new(),
             credentials,
             metrics: Metrics::new(),
             log_readers: Arc::new(Semaphore::new(LOG_READERS)),
+            event_readers: Arc::new(Semaphore::new(EVENT_READERS)),
             term: ArcSwapOption::empty(),
         }
+    }
+
+    /// How many read the events now.
+    pub fn event_readers(&self) -> usize {
+        EVENT_READERS - self.event_readers.available_permits()
     }
 
     /// The term that is served, once it has been reconciled, and while it holds: a process that was stopped

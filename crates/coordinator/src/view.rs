@@ -39,6 +39,8 @@ pub(crate) type Finished = OrdMap<(Reverse<Timestamp>, JobId), Arc<HistorySummar
 #[derive(Clone)]
 pub(crate) struct View {
     pub epoch: Epoch,
+    /// How many views were published in this term before this one.
+    pub number: u64,
     pub since: Timestamp,
     pub watermarks: Watermarks,
     pub jobs: OrdMap<JobId, JobView>,

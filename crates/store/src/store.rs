@@ -8,7 +8,7 @@ use steadfast_engine::records::{HistoryRecord, Snapshot};
 use steadfast_model::{Epoch, FencingToken, JobId, TaskGroupId, Timestamp};
 use tokio::sync::watch;
 
-use crate::history::{HistoryCursor, HistoryPage};
+use crate::history::{HistoryCursor, HistoryEntry, HistoryPage};
 use crate::ops::Op;
 use crate::standby::Standby;
 use crate::tenure::Tenure;
@@ -37,7 +37,8 @@ pub trait Store: Send + Sync {
     /// lead, it waits until none does; a candidate that no longer wants to drops the future.
     ///
     /// # Errors
-    /// Where the store cannot be written, or was last written in a newer format.
+    /// [`StoreError::Unavailable`] and [`StoreError::Full`]: waiting may mend it, so call it again. Everything
+    /// else does not mend itself.
     async fn lead(&self, me: LeaderInfo) -> Result<Box<dyn Term>, StoreError>;
 
     /// A copy of what [`Store::load`] finds that goes on with every commit, for whoever may lead next;
@@ -147,6 +148,9 @@ pub struct Limits {
 pub struct Loaded {
     /// What the engine starts from.
     pub snapshot: Snapshot,
+    /// Every ended job, the newest first. It is read with the rest, so that a takeover does not go through
+    /// the history a second time; a record that cannot be read is an error text in its entry.
+    pub history: Vec<HistoryEntry>,
     /// The revision at which all of this was true.
     pub rev: Rev,
     /// Container secrets are derived from it, so that an adopted container keeps working with the next
@@ -262,9 +266,34 @@ pub enum StoreError {
         /// Why.
         reason: String,
     },
+    /// The store does not let this process in: credentials, permissions, certificates.
+    #[error("the store refuses this coordinator: {0}; look at its user, password and certificates")]
+    Denied(String),
+    /// No space is left. Reads go on.
+    #[error("the store is full")]
+    Full,
     /// The store cannot be reached, or does not take writes, at the moment.
     #[error("the store is not available: {0}")]
     Unavailable(String),
+}
+
+impl From<Refusal> for StoreError {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::Full => Self::Full,
+            Refusal::Unavailable(why) => Self::Unavailable(why),
+            Refusal::TooLarge => Self::Unavailable(refusal.to_string()),
+        }
+    }
+}
+
+impl From<CommitError> for StoreError {
+    fn from(error: CommitError) -> Self {
+        match error {
+            CommitError::NotApplied(refusal) => refusal.into(),
+            CommitError::Fenced | CommitError::Unknown(_) => Self::Unavailable(error.to_string()),
+        }
+    }
 }
 
 /// Why a commit is not known to be durable.

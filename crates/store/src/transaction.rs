@@ -66,7 +66,7 @@ pub(crate) fn lead(
 /// Gives the lead up, if it is still `mine`.
 pub(crate) fn resign(rows: &mut impl RowsMut, mine: &Head) -> Result<(), StoreError> {
     if head_is(rows, |head| head == mine)? {
-        rows.delete(keys::LEADER).map_err(unavailable)?;
+        rows.delete(keys::LEADER)?;
     }
     Ok(())
 }
@@ -91,7 +91,8 @@ pub(crate) fn load(rows: &impl Rows) -> Result<Loaded, StoreError> {
     let SecretRecord { key } = required(rows, keys::SECRET)?;
     let mut jobs = all(rows, &Range::jobs())?;
     jobs.sort_by_key(|job: &JobRecord| job.id);
-    let finished = summaries(rows, &Range::summaries(), usize::MAX)?;
+    let history: Vec<HistoryEntry> =
+        summaries(rows, &Range::summaries(), usize::MAX)?.into_iter().map(entry).collect();
     Ok(Loaded {
         snapshot: Snapshot {
             member_event_seq: cluster.member_event_seq,
@@ -101,11 +102,9 @@ pub(crate) fn load(rows: &impl Rows) -> Result<Loaded, StoreError> {
             ledgers: ledgers(rows)?,
             members: all(rows, &Range::members())?,
             requests: all(rows, &Range::requests())?,
-            finished: finished
-                .into_iter()
-                .map(|(cursor, _)| (cursor.job, cursor.finished))
-                .collect(),
+            finished: history.iter().map(|entry| (entry.job, entry.finished)).collect(),
         },
+        history,
         rev: Rev(head.n),
         secret_key: SecretKey(key),
         leader: record(rows, keys::LEADER)?,
@@ -172,14 +171,12 @@ pub(crate) fn history_page(
     let more = found.len() > limit;
     found.truncate(limit);
     let next = found.last().map(|(cursor, _)| *cursor).filter(|_| more);
-    let entries = found
-        .into_iter()
-        .map(|(HistoryCursor { finished, job }, value)| {
-            let summary = decode(&keys::summary(finished, job), &value);
-            HistoryEntry { job, finished, summary: summary.map_err(|error| error.to_string()) }
-        })
-        .collect();
-    Ok(HistoryPage { entries, next })
+    Ok(HistoryPage { entries: found.into_iter().map(entry).collect(), next })
+}
+
+fn entry((HistoryCursor { finished, job }, value): (HistoryCursor, Vec<u8>)) -> HistoryEntry {
+    let summary = decode(&keys::summary(finished, job), &value);
+    HistoryEntry { job, finished, summary: summary.map_err(|error| error.to_string()) }
 }
 
 /// Where a page begins; it ends after one row more than it shows.
@@ -279,15 +276,14 @@ fn put_record<T: Serialize>(
     record: &T,
 ) -> Result<(), StoreError> {
     let bytes = encode(record).map_err(StoreError::Unavailable)?;
-    rows.put(key, &bytes).map_err(unavailable)
-}
-
-fn unavailable(refusal: Refusal) -> StoreError {
-    StoreError::Unavailable(refusal.to_string())
+    Ok(rows.put(key, &bytes)?)
 }
 
 fn refused(error: StoreError) -> CommitError {
-    CommitError::NotApplied(Refusal::Unavailable(error.to_string()))
+    CommitError::NotApplied(match error {
+        StoreError::Full => Refusal::Full,
+        other => Refusal::Unavailable(other.to_string()),
+    })
 }
 
 fn in_doubt(error: StoreError) -> CheckpointError {

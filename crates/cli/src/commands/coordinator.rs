@@ -27,7 +27,7 @@ pub fn run(arguments: CoordinatorArguments) -> anyhow::Result<u8> {
             #[cfg(feature = "etcd")]
             StoreUrl::Etcd(location) => location.to_string(),
         };
-        let store = open(&store).await.with_context(|| format!("cannot open the store {place}"))?;
+        let store = open(&store).with_context(|| format!("cannot open the store {place}"))?;
         let url = format!("http://{listen}");
         out::line(&format!(
             "steadfast: coordinator at {url}, its state in {place}; members join with \
@@ -39,11 +39,11 @@ pub fn run(arguments: CoordinatorArguments) -> anyhow::Result<u8> {
     })
 }
 
-async fn open(store: &StoreUrl) -> Result<Arc<dyn Store>, StoreError> {
+fn open(store: &StoreUrl) -> Result<Arc<dyn Store>, StoreError> {
     Ok(match store {
         StoreUrl::Embedded(folder) => Arc::new(Embedded::open(folder)?),
         #[cfg(feature = "etcd")]
-        StoreUrl::Etcd(location) => Arc::new(steadfast_store::EtcdStore::open(location).await?),
+        StoreUrl::Etcd(location) => Arc::new(steadfast_store::EtcdStore::open(location)?),
     })
 }
 

@@ -35,7 +35,9 @@ fn render(standings: &[CoordinatorStanding]) -> String {
         let version = readiness.as_ref().map(|one| &one.version);
         rows.add_row([url.clone(), role, or_dash(since), or_dash(behind), or_dash(version)]);
     }
-    text(&rows)
+    let troubled = ready().filter_map(|one| Some((&one.url, one.message.as_ref()?)));
+    let troubles = troubled.map(|(url, why)| format!("\n{url}: {why}"));
+    text(&rows) + &troubles.collect::<String>()
 }
 
 #[cfg(test)]
@@ -49,6 +51,16 @@ mod tests {
         });
         let readiness = serde_json::from_value(readiness).unwrap();
         CoordinatorStanding { url: url.to_owned(), readiness: Some(readiness), error: None }
+    }
+
+    #[test]
+    fn who_leads_on_a_full_store_is_named_with_what_is_wrong() {
+        let mut leads = ready("http://a:1", "leader", 12);
+        leads.readiness.as_mut().unwrap().message = Some("the store is full".into());
+        let rendered = render(&[leads, ready("http://b:1", "standby", 12)]);
+        let lines: Vec<&str> = rendered.lines().collect();
+        assert!(lines[1].starts_with("http://a:1") && lines[1].contains("leader"), "{rendered}");
+        assert_eq!(lines[3..], ["http://a:1: the store is full"], "{rendered}");
     }
 
     #[test]

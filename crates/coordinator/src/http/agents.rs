@@ -1,5 +1,6 @@
 //! An agent's one connection: a WebSocket whose closing is the news that the agent died.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tracing::{info, warn};
 
 use super::Peer;
-use super::respond::leading;
+use super::respond::{full, leading};
 use crate::shared::{Shared, Term};
 
 /// The largest message: a `Hello` of an agent with thousands of containers.
@@ -33,6 +34,10 @@ pub(crate) async fn connect(
         Ok(term) => term,
         Err(failure) => return failure.into_response(),
     };
+    // Nobody can be welcomed, and who waits for it would only come again.
+    if shared.store_health.full().is_some() {
+        return full(&shared).into_response();
+    }
     upgrade
         .max_message_size(MAX_MESSAGE_BYTES)
         .on_upgrade(move |socket| async move { converse(socket, term, peer).await })
@@ -62,7 +67,10 @@ async fn converse(mut socket: WebSocket, term: Arc<Term>, peer: Peer) {
     let (connection, outgoing) = term.connect(member);
     info!(%member, peer = %peer.0, pid = hello.pid, "an agent connected");
     let end = match term.tell(hello_input(connection, hello, peer)).await {
-        Ok(()) => talk(&mut socket, &term, member, connection, outgoing).await,
+        Ok(()) => match talk(&mut socket, &term, member, connection, outgoing).await {
+            Ok(never) => match never {},
+            Err(end) => end,
+        },
         Err(_) => End::Ours,
     };
     term.disconnect(connection);
@@ -119,58 +127,68 @@ async fn talk(
     member: MemberUuid,
     connection: Connection,
     mut outgoing: UnboundedReceiver<ToAgent>,
-) -> End {
+) -> Result<Infallible, End> {
     let mut ping = tokio::time::interval(PING_INTERVAL);
     loop {
         tokio::select! {
             message = outgoing.recv() => {
                 // What was on its way when the term ended stays here.
-                let Some(message) = message.filter(|_| term.tenure.holds()) else {
-                    return End::Ours;
-                };
-                if send(socket, &message).await.is_err() {
-                    return End::Theirs;
-                }
+                let message = message.filter(|_| term.tenure.holds()).ok_or(End::Ours)?;
+                send(socket, &message).await.map_err(|_| End::Theirs)?;
             }
-            received = socket.recv() => {
-                let input = match received {
-                    Some(Ok(Message::Text(text))) => {
-                        match read(&text, member, connection) {
-                            Ok(Said::Input(input)) => *input,
-                            Ok(Said::LogsFound(found)) => {
-                                term.outputs.found(connection, found);
-                                continue;
-                            }
-                            Err(why) => {
-                                warn!(%member, why, "an agent sent what cannot be read");
-                                return End::Theirs;
-                            }
+            received = socket.recv() => match heard(received, term, member, connection)? {
+                None => {}
+                // There comes another one, and silence that a busy loop has missed is nobody's fault.
+                Some(input @ Input::Heard { .. }) => drop(term.hint(input)),
+                Some(input) => {
+                    let told = term.tell(input);
+                    tokio::pin!(told);
+                    // The loop may wait for its store for long: the agent must not take it for dead.
+                    let told = loop {
+                        tokio::select! {
+                            biased;
+                            told = told.as_mut() => break told,
+                            _ = ping.tick() => say_alive(socket).await?,
                         }
-                    }
-                    Some(Ok(Message::Binary(frame))) => {
-                        match LogPart::from_frame(&frame) {
-                            Ok(part) => term.outputs.part(connection, part),
-                            Err(why) => {
-                                warn!(%member, %why, "an agent sent what cannot be read");
-                                return End::Theirs;
-                            }
-                        }
-                        continue;
-                    }
-                    Some(Ok(Message::Close(_)) | Err(_)) | None => return End::Theirs,
-                    Some(Ok(_)) => Input::Heard { member, connection },
-                };
-                if term.tell(input).await.is_err() {
-                    return End::Ours;
+                    };
+                    told.map_err(|_| End::Ours)?;
                 }
-            }
-            _ = ping.tick() => {
-                if socket.send(Message::Ping(Default::default())).await.is_err() {
-                    return End::Theirs;
-                }
-            }
+            },
+            _ = ping.tick() => say_alive(socket).await?,
         }
     }
+}
+
+async fn say_alive(socket: &mut WebSocket) -> Result<(), End> {
+    socket.send(Message::Ping(Default::default())).await.map_err(|_| End::Theirs)
+}
+
+/// What a frame has for the loop; the answers of questions past the loop go to whoever waits for them.
+fn heard(
+    received: Option<Result<Message, axum::Error>>,
+    term: &Term,
+    member: MemberUuid,
+    connection: Connection,
+) -> Result<Option<Input>, End> {
+    let refused = |why: &dyn std::fmt::Display| {
+        warn!(%member, %why, "an agent sent what cannot be read");
+        End::Theirs
+    };
+    match received {
+        Some(Ok(Message::Text(text))) => {
+            match read(&text, member, connection).map_err(|why| refused(&why))? {
+                Said::Input(input) => return Ok(Some(*input)),
+                Said::LogsFound(found) => term.outputs.found(connection, found),
+            }
+        }
+        Some(Ok(Message::Binary(frame))) => {
+            let part = LogPart::from_frame(&frame).map_err(|why| refused(&why))?;
+            term.outputs.part(connection, part);
+        }
+        Some(Ok(Message::Close(_)) | Err(_)) | None => return Err(End::Theirs),
+        Some(Ok(_)) => return Ok(Some(Input::Heard { member, connection })),
+    }
+    Ok(None)
 }
 
 async fn send(socket: &mut WebSocket, message: &ToAgent) -> Result<(), axum::Error> {

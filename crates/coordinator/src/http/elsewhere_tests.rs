@@ -1,6 +1,6 @@
 //! What each call is answered by a coordinator that leads no longer, not yet, or never did.
 
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 
 use steadfast_store::LeaderInfo;
@@ -39,6 +39,7 @@ fn of_the_leader() -> Vec<(&'static str, String)> {
         "/job-info/1/recovery-episodes",
         "/job-info/1/explain",
         "/job-info/1/logs/1",
+        "/events",
     ];
     let posts = [
         "/submit-job?jobName=a%20b",
@@ -52,16 +53,14 @@ fn of_the_leader() -> Vec<(&'static str, String)> {
     gets.into_iter().chain(posts).chain([heartbeat]).collect()
 }
 
-/// What an agent that connects gets, head and body.
+/// The head of what an agent that connects gets. It stays connected: to one that has gone nobody answers.
 fn connect(stage: &Stage) -> String {
     let mut stream = TcpStream::connect(stage.address).unwrap();
     let head = "GET /agent HTTP/1.1\r\nhost: a\r\nconnection: upgrade\r\nupgrade: websocket\r\n\
                 sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
     stream.write_all(head.as_bytes()).unwrap();
-    stream.shutdown(std::net::Shutdown::Write).unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    answer
+    let lines = BufReader::new(stream).lines().map(Result::unwrap);
+    lines.take_while(|line| !line.is_empty()).map(|line| line + "\r\n").collect()
 }
 
 fn leads(stage: &Stage, url: &str) {

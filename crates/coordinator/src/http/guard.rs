@@ -116,6 +116,7 @@ mod tests {
             ("GET", "/job-info/7/recovery-episodes", Need::Token(Role::Reader)),
             ("GET", "/job-info/7/explain", Need::Token(Role::Reader)),
             ("GET", "/job-info/7/logs/1", Need::Token(Role::Reader)),
+            ("GET", "/events", Need::Token(Role::Reader)),
             ("POST", "/submit-job", Need::Token(Role::Operator)),
             ("POST", "/stop-job", Need::Token(Role::Operator)),
             ("POST", "/members/x/planned-leave", Need::Token(Role::Operator)),

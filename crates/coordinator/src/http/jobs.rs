@@ -53,7 +53,7 @@ pub(crate) async fn submit(
         return Ok(json(StatusCode::OK, &SubmitAnswer { job_id: None, job_name }));
     }
     let spec = Box::new(spec);
-    match ask(&term, |ticket| Input::Submit { ticket, spec }).await? {
+    match ask(&shared, &term, |ticket| Input::Submit { ticket, spec }).await? {
         Reply::Submitted(job) => {
             Ok(json(StatusCode::OK, &SubmitAnswer { job_id: Some(job), job_name }))
         }
@@ -91,7 +91,7 @@ pub(crate) async fn stop(
         body.map_err(|refused| Failure::bad_request(refused.body_text()))?;
     let term = leading(&shared)?;
     let (job_status, message) =
-        match ask(&term, |ticket| Input::Stop { ticket, job: job_id }).await? {
+        match ask(&shared, &term, |ticket| Input::Stop { ticket, job: job_id }).await? {
             Reply::Stopping(status) => (status, "the job is being stopped".to_owned()),
             Reply::Ended => {
                 let summary = term.view.borrow().finished_job(job_id).cloned();
@@ -144,7 +144,7 @@ pub(crate) async fn running(
     newest.sort_by_key(|job| std::cmp::Reverse((job.record.created, job.record.id)));
     let all = newest
         .into_iter()
-        .map(|job| convert::running_summary(&job.record, &job.evaluation(view.watermarks)));
+        .map(|job| convert::summary(&job.record, Some(&job.evaluation(view.watermarks))));
     Ok(json(StatusCode::OK, &query.cut(all)))
 }
 

@@ -92,7 +92,7 @@ fn valid_ms(seconds: u64) -> Result<u64, Failure> {
 async fn register(shared: &Shared, request: LeaveRequest) -> Result<Response, Failure> {
     let term = leading(shared)?;
     let member = request.member;
-    match ask(&term, |ticket| Input::PlanLeave { ticket, request }).await? {
+    match ask(shared, &term, |ticket| Input::PlanLeave { ticket, request }).await? {
         Reply::LeavePlanned(registered) => {
             let answer: PlannedLeave = convert::planned_leave(registered);
             Ok(json(StatusCode::OK, &answer))

@@ -7,6 +7,7 @@
 mod agents;
 mod checkpoint;
 mod elsewhere;
+mod events;
 mod guard;
 mod heartbeat;
 mod jobs;
@@ -90,6 +91,7 @@ fn router(shared: Arc<Shared>) -> Router {
         .route(&format!("{}/{{job}}/recovery-episodes", paths::JOB_INFO), get(jobs::episodes))
         .route(&format!("{}/{{job}}/explain", paths::JOB_INFO), get(jobs::explain))
         .route(&format!("{}/{{job}}/logs/{{task_group}}", paths::JOB_INFO), get(logs::logs))
+        .route(paths::EVENTS, get(events::events))
         .route(paths::METRICS, get(metrics::metrics))
         .route(paths::CONTAINER_HEARTBEAT, get(heartbeat::heartbeat))
         .route(paths::CONTAINER_ENDED, post(validity::ended))

@@ -61,6 +61,7 @@ pub(crate) async fn overview(State(shared): State<Arc<Shared>>) -> Result<Respon
         jobs,
         evaluations,
         self_suspicion,
+        store_trouble: shared.store_health.trouble(),
     };
     Ok(answer(StatusCode::OK, &overview))
 }
@@ -94,8 +95,14 @@ pub(crate) async fn live() -> Response {
 }
 
 pub(crate) async fn ready(State(shared): State<Arc<Shared>>) -> Result<Response, Failure> {
+    let trouble = shared.store_health.trouble().map(|trouble| trouble.message);
+    let (status, word) = match trouble {
+        None => (StatusCode::OK, "ready"),
+        Some(_) => (StatusCode::SERVICE_UNAVAILABLE, "fail"),
+    };
     let of = |role, leader: &LeaderInfo, epoch| Readiness {
-        status: "ready".to_owned(),
+        status: word.to_owned(),
+        message: trouble.clone(),
         role,
         url: shared.coordinators.own_url().to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -110,5 +117,5 @@ pub(crate) async fn ready(State(shared): State<Arc<Shared>>) -> Result<Response,
         (None, Some(leader)) => of(CoordinatorRole::Standby, &leader, None),
         (None, None) => return Err(not_leading(&shared)),
     };
-    Ok(answer(StatusCode::OK, &ready))
+    Ok(answer(status, &ready))
 }

@@ -163,24 +163,52 @@ pub(crate) fn leading(shared: &Shared) -> Result<Arc<Term>, Failure> {
 
 /// While no term is served.
 pub(crate) fn not_leading(shared: &Shared) -> Failure {
-    let why =
-        "this coordinator is not ready: it loads, or does not lead; ask again, or ask another";
+    let why = match shared.store_health.trouble() {
+        Some(trouble) => format!("this coordinator does not lead: {}", trouble.message),
+        None => {
+            "this coordinator is not ready: it loads, or does not lead; ask again, or ask another"
+                .to_owned()
+        }
+    };
     let mut failure = Failure::unavailable(why);
     failure.body = failure.body.with_coordinators(shared.coordinators.urls().to_vec());
     failure
 }
 
-/// Hands an input to the loop and waits for its durable answer.
+/// Hands an input to the loop and waits for its durable answer. A store that is full takes nothing on: who
+/// asks while it is, is refused at once, and nothing of it happens. Who asked just before is told that it
+/// will, as it may take long, and is not told to ask again.
 pub(crate) async fn ask(
+    shared: &Shared,
     term: &Term,
     input: impl FnOnce(Ticket) -> Input,
 ) -> Result<Reply, Failure> {
-    term.ask(input).await.map_err(|_| {
-        Failure::unavailable(
-            "this coordinator stopped leading before the answer was durable: it may or may not \
-             have been done; look before you ask again",
-        )
-    })
+    if shared.store_health.full().is_some() {
+        return Err(full(shared));
+    }
+    tokio::select! {
+        biased;
+        reply = term.ask(input) => reply.map_err(|_| {
+            Failure::unavailable(
+                "this coordinator stopped leading before the answer was durable: it may or may not \
+                 have been done; look before you ask again",
+            )
+        }),
+        () = shared.store_health.until_full() => {
+            let body = ErrorBody::new(format!(
+                "{}. What was asked for waits for that, and is done then: look before you ask again",
+                full(shared).message()
+            ));
+            Err(Failure { status: StatusCode::REQUEST_TIMEOUT, body })
+        }
+    }
+}
+
+/// While the store has no room.
+pub(crate) fn full(shared: &Shared) -> Failure {
+    // There may be room again since.
+    let why = shared.store_health.full();
+    Failure::unavailable(why.unwrap_or_else(|| "the store was full: ask again".to_owned()))
 }
 
 /// The loop must not do that.

@@ -17,7 +17,7 @@ use steadfast_api::{ContainerEnded, ValidityAnswer};
 use steadfast_engine::{Input, Reply, Reporter};
 use steadfast_model::{ContainerEvent, ExecutionId};
 
-use super::respond::{Failure, JsonAnswer, json as answer_json, leading, not_leading};
+use super::respond::{Failure, JsonAnswer, full, json as answer_json, leading, not_leading};
 use crate::index::Answer;
 use crate::metrics::{Call, Endpoint};
 use crate::shared::{Shared, Term};
@@ -187,8 +187,10 @@ async fn verdict(
     {
         let event = ContainerEvent::Started { pid, wrapper_pid };
         let reporter = Reporter::Wrapper(None);
-        // The verdict does not depend on it: if the term is over, the next one is told again.
-        let _ = term.tell(Input::Container { execution, event, reporter }).await;
+        // The verdict does not depend on it, and must not wait for a loop that waits for its store.
+        if !term.hint(Input::Container { execution, event, reporter }) {
+            term.index.start_is_news_again(execution);
+        }
     }
     (Call::Valid, JsonAnswer::new(StatusCode::OK, &body))
 }
@@ -226,13 +228,17 @@ pub(crate) async fn ended(
         return Err(Failure::unauthorized("the container's own secret is required"));
     }
     let event = ContainerEvent::Ended { outcome: Some(outcome), proof };
-    let reply = term
-        .ask(|ticket| Input::Container {
-            execution,
-            event,
-            reporter: Reporter::Wrapper(Some(ticket)),
-        })
-        .await;
+    let said =
+        |ticket| Input::Container { execution, event, reporter: Reporter::Wrapper(Some(ticket)) };
+    // Said twice is the same as once, but what is said while the store is full must not pile up.
+    if shared.store_health.full().is_some() {
+        return Err(full(&shared));
+    }
+    let reply = tokio::select! {
+        biased;
+        reply = term.ask(said) => reply,
+        () = shared.store_health.until_full() => return Err(full(&shared)),
+    };
     match reply {
         Ok(Reply::EndNoted) => Ok(answer_json(StatusCode::OK, &json!({"status": "noted"}))),
         Ok(Reply::AskAgain) => Err(Failure::unavailable(

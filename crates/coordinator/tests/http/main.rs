@@ -3,6 +3,8 @@
 mod agent;
 mod coordinator;
 mod credentials;
+mod events;
+mod full_store;
 mod lists;
 mod logs;
 mod metrics;

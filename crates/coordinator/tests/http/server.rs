@@ -68,6 +68,11 @@ impl Answer {
 impl Server {
     /// Starts it and waits until it leads.
     pub fn start(credentials: Option<Credentials>) -> Self {
+        Self::on(MemoryStore::new(), credentials)
+    }
+
+    /// The same on this store.
+    pub fn on(store: MemoryStore, credentials: Option<Credentials>) -> Self {
         let free = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = free.local_addr().unwrap();
         drop(free);
@@ -77,7 +82,7 @@ impl Server {
         let thread = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
             let shutdown = async move { drop(stopped.await) };
-            let store = Arc::new(MemoryStore::new());
+            let store = Arc::new(store);
             runtime.block_on(steadfast_coordinator::run(store, config, shutdown)).unwrap();
         });
         let server = Self { address, stop: Some(stop), thread: Some(thread) };

@@ -42,6 +42,7 @@ async fn a_standby_takes_over_with_everything_that_was_committed() {
         || async { (second.get("/health/ready").await["revision"] == committed).then_some(()) };
     until("the standby to hold every commit", level).await;
 
+    let first_url = first.url();
     first.stop().await;
     let next =
         || async { led_by(&second).await.filter(|url| [second.url(), third.url()].contains(url)) };
@@ -56,6 +57,10 @@ async fn a_standby_takes_over_with_everything_that_was_committed() {
         after["coordinator"]["since"].as_str() > Some(&overview.coordinator.since.to_string()),
         "it leads since it leads, not since it stands by: {after}"
     );
+    let ready = leads.get("/health/ready").await;
+    assert!(ready["since"].as_str() > Some(&overview.coordinator.since.to_string()), "{ready}");
+    let others = after["coordinators"].as_array().expect("a list");
+    assert!(!others.contains(&first_url.clone().into()), "who leads no longer leads here: {after}");
     let list = leads.get("/running-jobs").await;
     assert_eq!(list[0]["jobId"], serde_json::json!(jobs[0].job_id), "{list}");
 }

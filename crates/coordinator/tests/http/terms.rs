@@ -33,7 +33,7 @@ async fn one_error_of_the_store_ends_a_term_and_never_the_coordinator() {
     let faults = [
         Fault::Unknown { applied: false },
         Fault::Unknown { applied: true },
-        Fault::Refuse(Refusal::Full),
+        Fault::Refuse(Refusal::TooLarge),
     ];
     for fault in faults {
         let before = epoch(&coordinator).await.expect("it leads");

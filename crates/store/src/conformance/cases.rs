@@ -301,6 +301,8 @@ async fn the_history_is_listed_newest_first_page_by_page(place: Arc<dyn Place>) 
     let record = samples::history(5, Timestamp::from_millis(1_000));
     assert_eq!(*summary, crate::HistorySummary::of(&record));
     assert_eq!(page(&store, 5).await.next, None, "a full last page says that it is the last");
+    let loaded = store.load().await.expect("it loads");
+    assert_eq!(loaded.history, page(&store, 5).await.entries, "a leader need not list it");
 
     let ops = vec![Op::ForgetHistory(JobId::new(1)), Op::ForgetHistory(JobId::new(99))];
     term.commit(ops).await.expect("to forget what is not there is no error");

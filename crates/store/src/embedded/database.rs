@@ -69,7 +69,7 @@ fn create(
         marked.map_err(|error| opening(path, &error))?;
         transaction::create(rows, secret)
     };
-    write(&mut connection, fill, |error| StoreError::Unavailable(error.to_string()))?;
+    write(&mut connection, fill, StoreError::from)?;
     Ok(connection)
 }
 
@@ -195,6 +195,7 @@ fn commit_outcome(error: &rusqlite::Error) -> CommitError {
 
 fn reading(error: &rusqlite::Error) -> StoreError {
     match error.sqlite_error_code() {
+        Some(ErrorCode::DiskFull) => StoreError::Full,
         Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
             StoreError::Corrupt { path: "the database".to_owned(), reason: error.to_string() }
         }

@@ -50,7 +50,10 @@ impl Directory {
             self.lock.set_len(0)?;
             self.lock.write_all_at(format!("{holder}\n").as_bytes(), 0)
         };
-        write().map_err(|error| unusable(&self.path.join(LOCK), &error))
+        write().map_err(|error| match error.kind() {
+            io::ErrorKind::StorageFull => StoreError::Full,
+            _ => unusable(&self.path.join(LOCK), &error),
+        })
     }
 
     /// The database file. It exists and only its owner can read it: it contains the secret key. SQLite

@@ -96,9 +96,8 @@ impl Store for Embedded {
         let commit_id = u64::from_ne_bytes(random::bytes()?);
         let present = self.inner.lost.clone();
         let lead = self.inner.writer.run(move |connection| {
-            let unavailable = |error: CommitError| StoreError::Unavailable(error.to_string());
             let body = |rows: &mut SqlRows<'_>| transaction::lead(rows, &me, commit_id);
-            let head = database::write(connection, body, unavailable)?;
+            let head = database::write(connection, body, StoreError::from)?;
             // Here, in the turn that began the term, so that the greatest epoch is the one left.
             let lost = watch::Sender::new(false);
             let mut present = present.lock().unwrap_or_else(PoisonError::into_inner);
@@ -215,8 +214,7 @@ impl Term for EmbeddedTerm {
         let Self { store, head, lost } = *self;
         lost.send_replace(true);
         let resign = store.inner.writer.run(move |connection| {
-            let unavailable = |error: CommitError| StoreError::Unavailable(error.to_string());
-            database::write(connection, |rows| transaction::resign(rows, &head), unavailable)
+            database::write(connection, |rows| transaction::resign(rows, &head), StoreError::from)
         });
         if let Err(error) = resign.await.unwrap_or_else(|_| Err(writer_gone())) {
             // The next leader does not need it: it is only told who led last.

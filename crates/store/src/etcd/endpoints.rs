@@ -26,6 +26,12 @@ pub(super) enum Failure {
     /// A server said no, for good: nothing of this request will happen later.
     #[error("{0}")]
     Refused(Refusal),
+    /// A server does not let this client in, for good.
+    #[error("{0}")]
+    Denied(String),
+    /// This side or the other does not trust the other's certificate. Another node may be another matter.
+    #[error("{0}")]
+    Untrusted(String),
     /// The lease is gone.
     #[error("the lease is gone")]
     LeaseGone,
@@ -42,18 +48,36 @@ pub(super) enum Failure {
 
 impl Failure {
     pub(super) fn in_doubt(&self) -> bool {
-        matches!(self, Self::Doubt(_))
+        matches!(self, Self::Doubt(_) | Self::Untrusted(_))
+    }
+}
+
+impl Failure {
+    /// The same, with the node that it came from where that matters.
+    fn at(self, url: &str) -> Self {
+        match self {
+            Self::Doubt(why) => Self::Doubt(format!("{url}: {why}")),
+            Self::Untrusted(why) => Self::Untrusted(format!("{url}: {why}")),
+            other => other,
+        }
     }
 }
 
 impl From<Failure> for StoreError {
     fn from(failure: Failure) -> Self {
-        Self::Unavailable(failure.to_string())
+        match failure {
+            Failure::Refused(refusal) => refusal.into(),
+            Failure::Denied(why) | Failure::Untrusted(why) => Self::Denied(why),
+            other => Self::Unavailable(other.to_string()),
+        }
     }
 }
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
+        if let Some(why) = untrusted(&error) {
+            return Self::Untrusted(why);
+        }
         match error {
             Error::GRpcStatus(status) => of_status(i32::from(status.code()), status.message()),
             Error::LeaseKeepAliveError(why) if why == "lease not found" => Self::LeaseGone,
@@ -61,6 +85,22 @@ impl From<Error> for Failure {
             other => Self::Doubt(other.to_string()),
         }
     }
+}
+
+/// What TLS says of certificates stands at the end of a chain of errors, as text. An alert comes from the other
+/// side, which does not trust this one.
+fn untrusted(error: &Error) -> Option<String> {
+    let mut cause: Option<&dyn std::error::Error> = Some(error);
+    while let Some(error) = cause {
+        let text = error.to_string();
+        if error.source().is_none()
+            && (text.contains("invalid peer certificate") || text.contains("fatal alert"))
+        {
+            return Some(text);
+        }
+        cause = error.source();
+    }
+    None
 }
 
 /// What a status of gRPC means, by its number and etcd's own text.
@@ -80,7 +120,11 @@ fn of_status(code: i32, message: &str) -> Failure {
         RESOURCE_EXHAUSTED if says("received message larger") => {
             Failure::Refused(Refusal::TooLarge)
         }
-        INVALID_ARGUMENT | PERMISSION_DENIED | UNAUTHENTICATED => {
+        PERMISSION_DENIED => Failure::Denied(message.to_owned()),
+        INVALID_ARGUMENT if says("authentication failed") || says("user name is empty") => {
+            Failure::Denied(message.to_owned())
+        }
+        INVALID_ARGUMENT | UNAUTHENTICATED => {
             Failure::Refused(Refusal::Unavailable(message.to_owned()))
         }
         NOT_FOUND if says("lease not found") => Failure::LeaseGone,
@@ -153,9 +197,9 @@ impl Endpoints {
             Err(_) => Err(Failure::Doubt(format!("no answer within {} ms", time.as_millis()))),
         };
         match outcome {
-            Err(Failure::Doubt(why)) => {
+            Err(failure) if failure.in_doubt() => {
                 self.move_on(turn);
-                Err(Failure::Doubt(format!("{url}: {why}")))
+                Err(failure.at(url))
             }
             other => other,
         }
@@ -193,10 +237,9 @@ impl Endpoints {
             Ok(Ok(client)) => client,
             failed => {
                 self.move_on(turn);
-                return Err(match failed.map(|error| error.map_err(Failure::from)) {
-                    Ok(Err(Failure::Doubt(why))) => Failure::Doubt(format!("{url}: {why}")),
-                    Ok(Err(failure)) => failure,
-                    _ => Failure::Doubt(format!("{url}: it cannot be connected to")),
+                return Err(match failed {
+                    Ok(Err(error)) => Failure::from(error).at(url),
+                    _ => Failure::Doubt("it cannot be connected to".to_owned()).at(url),
                 });
             }
         };
@@ -235,11 +278,14 @@ mod tests {
     #[test]
     fn only_what_a_server_said_is_a_refusal() {
         let refused = |refusal| Failure::Refused(refusal);
+        let denied = |why: &str| Failure::Denied(why.to_owned());
         let cases = [
             (3, "etcdserver: request is too large", refused(Refusal::TooLarge)),
             (3, "etcdserver: too many operations in txn request", refused(Refusal::TooLarge)),
             (8, "etcdserver: mvcc: database space exceeded", refused(Refusal::Full)),
             (8, "grpc: received message larger than max", refused(Refusal::TooLarge)),
+            (7, "etcdserver: permission denied", denied("etcdserver: permission denied")),
+            (3, "etcdserver: user name is empty", denied("etcdserver: user name is empty")),
             (5, "etcdserver: requested lease not found", Failure::LeaseGone),
             (11, "etcdserver: mvcc: required revision has been compacted", Failure::Compacted),
         ];

@@ -30,6 +30,7 @@ use bytes::Bytes;
 use etcd_client::{Client, Txn};
 use steadfast_engine::records::HistoryRecord;
 use steadfast_model::{Epoch, JobId, TaskGroupId};
+use tokio::sync::OnceCell;
 
 use self::endpoints::{Endpoints, Failure};
 use self::lease::Lease;
@@ -63,6 +64,8 @@ struct Shared {
     endpoints: Arc<Endpoints>,
     keyspace: Keyspace,
     ttl_seconds: u32,
+    /// That there is a store here, once it is known.
+    exists: OnceCell<()>,
 }
 
 /// What ends a term of this process.
@@ -73,18 +76,19 @@ struct Present {
 }
 
 impl EtcdStore {
-    /// Finds the store at this place, or makes it, with a new secret key, where there is none.
+    /// The store at this place. No node is asked yet: whoever first leads, loads or follows finds it, or makes
+    /// it, with a new secret key, where there is none. So a coordinator can start, and say what it waits for,
+    /// before its etcd does.
     ///
     /// # Errors
-    /// [`StoreError::Directory`] for a file that cannot be read, [`StoreError::NewerFormat`], or
-    /// [`StoreError::Unavailable`] where no node answers.
-    pub async fn open(location: &EtcdLocation) -> Result<Self, StoreError> {
+    /// [`StoreError::Directory`] for a file that cannot be read.
+    pub fn open(location: &EtcdLocation) -> Result<Self, StoreError> {
         let shared = Shared {
             endpoints: Arc::new(Endpoints::new(location)?),
             keyspace: Keyspace { prefix: location.prefix.clone() },
             ttl_seconds: location.ttl_seconds,
+            exists: OnceCell::new(),
         };
-        shared.find_or_create().await?;
         Ok(Self { shared: Arc::new(shared), present: Arc::default() })
     }
 
@@ -104,6 +108,11 @@ impl EtcdStore {
 }
 
 impl Shared {
+    /// There is a store here from now on.
+    async fn exists(&self) -> Result<(), StoreError> {
+        self.exists.get_or_try_init(|| self.find_or_create()).await.copied()
+    }
+
     async fn find_or_create(&self) -> Result<(), StoreError> {
         let secret = random::bytes()?;
         let ((), writes) = Table::default().stage(|rows| transaction::create(rows, secret))?;
@@ -140,11 +149,13 @@ impl Store for EtcdStore {
     }
 
     async fn load(&self) -> Result<Loaded, StoreError> {
+        self.shared.exists().await?;
         let rows = load::read(&self.shared, Range::loaded()).await?;
         transaction::load(&rows.table)
     }
 
     async fn lead(&self, me: LeaderInfo) -> Result<Box<dyn Term>, StoreError> {
+        self.shared.exists().await?;
         self.end_present().await?;
         let commit_id = u64::from_ne_bytes(random::bytes()?);
         let won = campaign::campaign(&self.shared, &me, commit_id).await?;
@@ -155,6 +166,7 @@ impl Store for EtcdStore {
     }
 
     async fn follow(&self) -> Result<Option<Standby>, StoreError> {
+        self.shared.exists().await?;
         follow::follow(&self.shared).await.map(Some)
     }
 

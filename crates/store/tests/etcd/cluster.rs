@@ -86,7 +86,7 @@ impl Cluster {
 pub async fn store(urls: &[String], prefix: &str, ttl_seconds: u32) -> EtcdStore {
     let text = format!("etcd:{}?prefix={prefix}&ttl={ttl_seconds}", urls.join(","));
     let location: EtcdLocation = text.parse().expect("a location");
-    EtcdStore::open(&location).await.expect("the store opens")
+    EtcdStore::open(&location).expect("its files can be read")
 }
 
 impl Node {

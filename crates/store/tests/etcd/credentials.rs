@@ -4,7 +4,7 @@ use std::path::Path;
 
 use etcd_client::{Certificate, Client, ConnectOptions, Identity, PermissionType, TlsOptions};
 use rcgen::{BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
-use steadfast_store::{EtcdLocation, EtcdStore, StoreError};
+use steadfast_store::{EtcdLocation, EtcdStore, Store, StoreError};
 
 use crate::cluster::Cluster;
 use crate::wait::until;
@@ -31,8 +31,10 @@ fn certificates(folder: &Path) {
     write("wrong", "battery staple\n".to_owned());
 }
 
+/// A store that has answered.
 async fn open(text: &str) -> Result<EtcdStore, StoreError> {
-    EtcdStore::open(&text.parse::<EtcdLocation>().expect("a location")).await
+    let store = EtcdStore::open(&text.parse::<EtcdLocation>().expect("a location"))?;
+    store.load().await.map(|_| store)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -88,7 +90,7 @@ async fn certificates_and_a_password_open_what_is_closed_without() {
         (with(&certified.replace("prefix=ours", "prefix=theirs"), "password"), "others' keys"),
     ] {
         let refused = open(&text).await.err();
-        assert!(matches!(refused, Some(StoreError::Unavailable(_))), "{why}: {refused:?}");
+        assert!(matches!(refused, Some(StoreError::Denied(_))), "{why}: {refused:?}");
     }
     let missing = open(&with(&certified, "absent")).await.err();
     assert!(
