@@ -262,6 +262,27 @@ pub enum StoreError {
         /// Why.
         reason: String,
     },
+    /// Its records are at another place now.
+    #[error(
+        "the state was moved to {to} ({at}): start coordinators there. To go back, copy it back from there \
+         to an empty place (`steadfast store copy`); to give up whatever has happened there since, copy it \
+         from here with --again"
+    )]
+    Moved {
+        /// Where.
+        to: String,
+        /// Since when.
+        at: Timestamp,
+    },
+    /// A copy to this place has not come to its end.
+    #[error(
+        "a copy from {from} to this place has not come to its end: run `steadfast store copy` again, which \
+         begins it anew"
+    )]
+    Unfinished {
+        /// From where.
+        from: String,
+    },
     /// The store cannot be reached, or does not take writes, at the moment.
     #[error("the store is not available: {0}")]
     Unavailable(String),

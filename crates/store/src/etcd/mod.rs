@@ -21,6 +21,7 @@ mod location;
 mod request;
 mod settle;
 mod term;
+mod whole;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -79,13 +80,9 @@ impl EtcdStore {
     /// [`StoreError::Directory`] for a file that cannot be read, [`StoreError::NewerFormat`], or
     /// [`StoreError::Unavailable`] where no node answers.
     pub async fn open(location: &EtcdLocation) -> Result<Self, StoreError> {
-        let shared = Shared {
-            endpoints: Arc::new(Endpoints::new(location)?),
-            keyspace: Keyspace { prefix: location.prefix.clone() },
-            ttl_seconds: location.ttl_seconds,
-        };
-        shared.find_or_create().await?;
-        Ok(Self { shared: Arc::new(shared), present: Arc::default() })
+        let store = Self::at(location)?;
+        store.shared.find_or_create().await?;
+        Ok(store)
     }
 
     /// Ends the last term of this process, whose lease would otherwise have to run out first.
