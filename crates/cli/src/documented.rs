@@ -4,13 +4,21 @@ use std::fs;
 use std::path::Path;
 
 use clap::Parser;
+use clap::error::ErrorKind;
 
 use crate::arguments::Arguments;
 
 const PAGES: [&str; 4] = ["README.md", "CONTRIBUTING.md", "docs/http-api.md", "docs/operations.md"];
 
+/// A command as it stands in a page.
+struct Documented {
+    text: String,
+    /// It is in a block, to be copied from there.
+    is_whole: bool,
+}
+
 /// Every command of this program in a page: the lines of its blocks, and what stands between backticks.
-fn commands(page: &str) -> Vec<String> {
+fn commands(page: &str) -> Vec<Documented> {
     let mut found = Vec::new();
     let mut in_block = false;
     for line in page.replace("\\\n", " ").lines() {
@@ -18,10 +26,13 @@ fn commands(page: &str) -> Vec<String> {
             in_block = !in_block;
         } else if in_block {
             // Only the first of several words can be a program.
-            let pieces = line.split(['|', ';', '(', ')', '&']).map(str::trim_start);
-            found.extend(pieces.filter_map(as_command));
+            let line = line.replace("&&", ";");
+            let pieces = line.split(['|', ';', '(', ')']).map(str::trim_start);
+            let texts = pieces.filter_map(as_command);
+            found.extend(texts.map(|text| Documented { text, is_whole: true }));
         } else {
-            found.extend(line.split('`').skip(1).step_by(2).filter_map(as_command));
+            let texts = line.split('`').skip(1).step_by(2).filter_map(as_command);
+            found.extend(texts.map(|text| Documented { text, is_whole: false }));
         }
     }
     found
@@ -59,6 +70,8 @@ fn words(command: &str) -> Vec<String> {
     words.retain(|word| !word.is_empty());
     let filled = words.into_iter().map(|word| match word.as_str() {
         "ID" | "JOB_ID" => "7".to_owned(),
+        "ROLE" => "reader".to_owned(),
+        "FROM" | "TO" => "embedded:dir".to_owned(),
         _ => word,
     });
     filled.collect()
@@ -67,19 +80,26 @@ fn words(command: &str) -> Vec<String> {
 #[test]
 fn what_the_pages_say_is_what_is_taken() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let mut parsed = 0;
+    let (mut parsed, mut refused) = (0, Vec::new());
     for name in PAGES {
         let page = fs::read_to_string(root.join(name)).unwrap();
         for command in commands(&page) {
-            if cfg!(not(feature = "etcd")) && command.contains("etcd") {
+            if cfg!(not(feature = "etcd")) && command.text.contains("etcd") {
                 continue;
             }
-            let outcome = Arguments::try_parse_from(words(&command));
-            let fine = outcome.as_ref().map_or_else(|error| !error.use_stderr(), |_| true);
-            assert!(fine, "{name}: `{command}`: {}", outcome.unwrap_err());
-            parsed += 1;
+            let Err(error) = Arguments::try_parse_from(words(&command.text)) else {
+                parsed += 1;
+                continue;
+            };
+            // In a sentence a command may be named by a part of it.
+            let is_part = !command.is_whole && error.kind() == ErrorKind::MissingRequiredArgument;
+            let fine = is_part || error.kind() == ErrorKind::DisplayHelp;
+            if !fine {
+                refused.push(format!("{name}: `{}`: {error}", command.text));
+            }
         }
     }
+    assert!(refused.is_empty(), "{}", refused.join("\n"));
     assert!(parsed > 40, "the commands are found: {parsed}");
 }
 
@@ -93,7 +113,12 @@ fn a_command_is_found_wherever_it_stands() {
         "steadfast drain X --reason \"a b\"",
         "steadfast stop ID",
     ];
-    assert_eq!(commands(page), expected);
+    let found = commands(page);
+    assert_eq!(found.iter().map(|command| &command.text[..]).collect::<Vec<_>>(), expected);
+    assert_eq!(
+        found.iter().map(|command| command.is_whole).collect::<Vec<_>>(),
+        [false, true, true, true]
+    );
     assert_eq!(words(expected[2]), ["steadfast", "drain", "X", "--reason", "a b"]);
     assert_eq!(words(expected[3]), ["steadfast", "stop", "7"]);
 }

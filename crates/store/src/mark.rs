@@ -65,7 +65,7 @@ impl Top {
         match self {
             Self::Head(head) => Ok(head),
             Self::Mark(Mark::Copying { from, .. }) => Err(StoreError::Unfinished { from }),
-            Self::Mark(Mark::Moved { to, at, .. }) => Err(StoreError::Moved { to, at }),
+            Self::Mark(Mark::Moved { to, .. }) => Err(StoreError::Moved { to }),
         }
     }
 }

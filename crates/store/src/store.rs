@@ -264,15 +264,13 @@ pub enum StoreError {
     },
     /// Its records are at another place now.
     #[error(
-        "the state was moved to {to} ({at}): start coordinators there. To go back, copy it back from there \
-         to an empty place (`steadfast store copy`); to give up whatever has happened there since, copy it \
-         from here with --again"
+        "the state was moved to {to}: start coordinators there. To go back, copy it from there to an empty \
+         place (`steadfast store copy`); to give up whatever has happened there since, copy it from here \
+         with --again"
     )]
     Moved {
         /// Where.
         to: String,
-        /// Since when.
-        at: Timestamp,
     },
     /// A copy to this place has not come to its end.
     #[error(

@@ -87,7 +87,7 @@ pub enum CopyError {
     Led {
         /// The source.
         place: String,
-        /// Who, where, since when.
+        /// Who, and where.
         holder: String,
     },
     /// The target holds something else.

@@ -39,8 +39,8 @@ pub(super) fn plan(
         Top::Mark(Mark::Moved { copy, head, .. }) if *again || unfinished == Some(copy) => {
             Source::Marked { copy, last: head }
         }
-        Top::Mark(Mark::Moved { to, at, .. }) => {
-            return Err(refused(from, StoreError::Moved { to, at }));
+        Top::Mark(Mark::Moved { to, .. }) => {
+            return Err(refused(from, StoreError::Moved { to }));
         }
         Top::Mark(Mark::Copying { from: origin, .. }) => {
             return Err(refused(from, StoreError::Unfinished { from: origin }));

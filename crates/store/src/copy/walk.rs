@@ -145,9 +145,7 @@ impl Side {
         let leader = leader.and_then(|bytes| decode::<LeaderInfo>(keys::LEADER, &bytes).ok());
         let holder = leader.map_or_else(
             || "an address that is not known".to_owned(),
-            |LeaderInfo { url, host, pid, since, .. }| {
-                format!("{url} (pid {pid} on {host}, since {since})")
-            },
+            |LeaderInfo { url, host, pid, .. }| format!("{url} (pid {pid} on {host})"),
         );
         CopyError::Led { place: self.location.to_string(), holder }
     }
