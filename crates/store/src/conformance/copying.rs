@@ -37,6 +37,7 @@ pub async fn suite(mut fresh: impl FnMut() -> Pair) {
     everything_arrives(fresh()).await;
     a_copy_that_ended_anywhere_is_begun_anew(&mut fresh).await;
     what_is_not_empty_is_left_alone(fresh()).await;
+    what_is_a_store_is_left_alone(fresh()).await;
     what_is_no_store_is_refused(fresh()).await;
     what_was_moved_is_not_copied_unless_told(fresh(), fresh()).await;
     a_late_write_of_an_older_copy_is_kept_out(fresh()).await;
@@ -113,7 +114,7 @@ async fn dump(place: &Location) -> BTreeMap<String, Vec<u8>> {
 async fn refusal(place: &Location) -> StoreError {
     match place.store().await {
         Err(error) => error,
-        Ok(store) => store.load().await.err().expect("nobody can start there"),
+        Ok(store) => store.load().await.expect_err("nobody can start there"),
     }
 }
 
@@ -234,6 +235,18 @@ async fn assert_ended(pair: &Pair, before: &BTreeMap<String, Vec<u8>>, moved: bo
 }
 
 async fn what_is_not_empty_is_left_alone(pair: Pair) {
+    // A record without a head is somebody's, too.
+    let opened = pair.to.make().expect("it is made");
+    let put = vec![Write::Put("job/1".to_owned(), b"x".to_vec())];
+    assert_eq!(opened.write_if(None, put).await, Ok(true));
+    drop(opened);
+    fill(&pair.from, 1).await;
+    let refused = copied(&request(&pair)).await.expect_err("it is not empty");
+    assert!(matches!(refused, CopyError::NotEmpty { .. }), "{refused}");
+    assert_eq!(dump(&pair.to).await.len(), 1, "it is left alone");
+}
+
+async fn what_is_a_store_is_left_alone(pair: Pair) {
     fill(&pair.from, 1).await;
     fill(&pair.to, 1).await;
     let (source, target) = (dump(&pair.from).await, dump(&pair.to).await);
@@ -289,18 +302,34 @@ async fn what_was_moved_is_not_copied_unless_told(pair: Pair, other: Pair) {
 /// What an older copy has sent, a removal above all, may come when the next one has done its work.
 async fn a_late_write_of_an_older_copy_is_kept_out(pair: Pair) {
     fill(&pair.from, 1).await;
-    let mut heads = Vec::new();
-    for broken_off in [Some(Progress::Copy(Kind::Summary, 0)), Some(Progress::Clean), None] {
+    let mut heads: Vec<Option<Vec<u8>>> = Vec::new();
+    // From the second on it is one copy that goes on: the source has its mark already.
+    let ends = [
+        Some(Progress::Copy(Kind::Summary, 0)),
+        Some(Progress::Finish),
+        Some(Progress::Clean),
+        Some(Progress::Copy(Kind::Summary, 0)),
+        None,
+    ];
+    for broken_off in ends {
         let request = request(&pair);
-        let ended = copied_until(&request, |step| broken_off == Some(step));
+        let mut marks = 0;
+        let ended = copied_until(&request, |step| {
+            marks += usize::from(step == Progress::Begin);
+            broken_off == Some(step)
+        });
         assert_eq!(ended.await.is_ok(), broken_off.is_none());
-        heads.push(dump(&pair.to).await.remove(keys::HEAD));
+        // What is removed is removed under another mark than what is written after it.
+        let removes = !heads.is_empty() && broken_off != Some(Progress::Clean);
+        assert_eq!(marks, if removes { 2 } else { 1 });
+        let head = dump(&pair.to).await.remove(keys::HEAD);
+        assert!(!heads.contains(&head), "each has a mark of its own");
+        heads.push(head);
     }
     let whole = dump(&pair.to).await;
-    let last = heads.pop();
+    heads.pop();
     let opened = pair.to.open().expect("it opens").expect("it is there");
     for head in heads {
-        assert!(head.is_some() && Some(&head) != last.as_ref());
         let late = vec![Write::DeleteRange(Kind::Job.range())];
         assert_eq!(opened.write_if(head, late).await, Ok(false));
     }

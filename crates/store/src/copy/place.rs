@@ -82,7 +82,7 @@ impl Location {
     }
 
     /// Opened whatever mark it has, with a place for it: without any record.
-    pub(super) fn make(&self) -> Result<Opened, StoreError> {
+    pub(crate) fn make(&self) -> Result<Opened, StoreError> {
         Ok(match self {
             Self::Embedded(directory) => Opened::Embedded(Embedded::open_marked(directory)?),
             #[cfg(feature = "etcd")]
