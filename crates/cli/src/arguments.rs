@@ -58,6 +58,8 @@ pub enum Command {
     Drain(LeaveArguments),
     /// Announce that a member is about to be ended
     PlannedLeave(LeaveArguments),
+    /// Move a cluster's state from one store to another
+    Store(StoreArguments),
     /// Make a token and its entry for the file of --auth
     Token(TokenArguments),
     /// Run a program under a container's lease
@@ -93,7 +95,7 @@ pub struct DevArguments {
 
 #[derive(Debug, Args)]
 pub struct CoordinatorArguments {
-    /// Where the cluster's state is kept: embedded:DIR
+    /// Where the cluster's state is kept: embedded:DIR, or etcd:URL,…
     #[arg(long, value_name = "STORE", value_parser = store)]
     pub store: StoreUrl,
     /// Where it listens; port 0 takes a free one
@@ -189,6 +191,34 @@ pub struct LeaveArguments {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=3_600))]
     pub valid_seconds: Option<u64>,
     /// Print the coordinator's answer as JSON on one line
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct StoreArguments {
+    #[command(subcommand)]
+    pub command: StoreCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum StoreCommand {
+    /// Copy everything, compare it, and let no coordinator start on the source any more
+    Copy(CopyArguments),
+}
+
+#[derive(Debug, Args)]
+pub struct CopyArguments {
+    /// What to copy: embedded:DIR or etcd:URL,…, as of `coordinator --store`; no coordinator may run on it
+    #[arg(value_name = "FROM", value_parser = store)]
+    pub from: StoreUrl,
+    /// Where to: an empty place, or one where a copy was interrupted
+    #[arg(value_name = "TO", value_parser = store)]
+    pub to: StoreUrl,
+    /// Copy a source that was moved before, and give up whatever has happened at that place since
+    #[arg(long)]
+    pub again: bool,
+    /// Print what was copied as JSON on one line
     #[arg(long)]
     pub json: bool,
 }
@@ -382,6 +412,8 @@ mod tests {
             ("steadfast logs 7 1 --stderr --wrapper", "cannot be used with"),
             ("steadfast token on-call", "--role"),
             ("steadfast token on-call --role admin", "operator, reader, member"),
+            ("steadfast store copy embedded:a", "TO"),
+            ("steadfast store copy embedded:a b", "expected embedded:DIR"),
             ("steadfast exec", "CMD"),
         ] {
             let refused = refused(line);

@@ -11,6 +11,8 @@
 mod arguments;
 mod commands;
 mod connect;
+#[cfg(test)]
+mod documented;
 mod follow;
 mod job_document;
 mod logging;

@@ -1,72 +1,152 @@
 //! Under which key each record lies. Keys are text, so that a dump can be read, and ordered as their
 //! readers want them: events ascending, summaries newest first.
 
+use std::fmt::Display;
 use std::sync::LazyLock;
 
 use steadfast_model::{JobId, MemberEventSeq, MemberUuid, RequestId, TaskGroupId, Timestamp};
 
-/// Who committed last, and how often; compared by every commit.
-pub(crate) const HEAD: &str = "head";
-/// Who leads.
-pub(crate) const LEADER: &str = "leader";
-/// The cluster's member event sequence.
-pub(crate) const CLUSTER: &str = "cluster";
-/// The member event up to which every job has been processed.
-pub(crate) const PROCESSED: &str = "processed";
-/// The key from which container secrets are derived.
-pub(crate) const SECRET: &str = "secret";
+/// Makes [`Kind`] and the list of all of them from one list, so that neither can lack what the other has.
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $kind:ident = $name:literal,)*) => {
+        /// A kind of record. Every key is made from one, so nothing can be stored that is of none.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum Kind {
+            $($(#[$doc])* $kind,)*
+        }
 
-/// A coordinator that is there. Before the first key that standbys follow: whoever follows commits must
-/// not meet writes that are none.
+        impl Kind {
+            /// All of them.
+            pub const ALL: &[Self] = &[$(Self::$kind,)*];
+
+            /// What its keys begin with.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$kind => $name,)*
+                }
+            }
+        }
+    };
+}
+
+kinds! {
+    /// Who committed last, and how often; compared by every commit.
+    Head = "head",
+    /// Who leads.
+    Leader = "leader",
+    /// The cluster's member event sequence.
+    Cluster = "cluster",
+    /// The member event up to which every job has been processed.
+    Processed = "processed",
+    /// The key from which container secrets are derived.
+    Secret = "secret",
+    /// A coordinator that is there. Before the first key that standbys follow: whoever follows commits
+    /// must not meet writes that are none.
+    Announced = "announced",
+    /// A job that has not ended.
+    Job = "job",
+    /// Its ledger.
+    Ledger = "ledger",
+    /// The closed episodes of a ledger.
+    Episodes = "episodes",
+    /// The newest token of a task group.
+    Token = "token",
+    /// Its newest checkpoint.
+    Checkpoint = "checkpoint",
+    /// A member of the table.
+    Member = "member",
+    /// What an operator asked for.
+    Request = "request",
+    /// An entry of the journal of member events.
+    Event = "event",
+    /// A job that has ended.
+    History = "history",
+    /// Where an ended job's summary lies, which has the finish time in its key.
+    Finished = "finished",
+    /// What lists show of an ended job.
+    Summary = "summary",
+}
+
+impl Kind {
+    fn key(self, rest: impl Display) -> String {
+        format!("{}/{rest}", self.name())
+    }
+
+    /// Where its records lie: one key, or a folder.
+    pub(crate) fn range(self) -> Range {
+        match self {
+            Self::Head | Self::Leader | Self::Cluster | Self::Processed | Self::Secret => {
+                Range::only(self.name())
+            }
+            Self::Announced
+            | Self::Job
+            | Self::Ledger
+            | Self::Episodes
+            | Self::Token
+            | Self::Checkpoint
+            | Self::Member
+            | Self::Request
+            | Self::Event
+            | Self::History
+            | Self::Finished
+            | Self::Summary => Range::folder(self.name()),
+        }
+    }
+}
+
+pub(crate) const HEAD: &str = Kind::Head.name();
+pub(crate) const LEADER: &str = Kind::Leader.name();
+pub(crate) const CLUSTER: &str = Kind::Cluster.name();
+pub(crate) const PROCESSED: &str = Kind::Processed.name();
+pub(crate) const SECRET: &str = Kind::Secret.name();
+
 #[cfg(any(test, feature = "etcd"))]
 pub(crate) fn announced(url: &str) -> String {
-    format!("announced/{url}")
+    Kind::Announced.key(url)
 }
 
 pub(crate) fn job(id: JobId) -> String {
-    format!("job/{id}")
+    Kind::Job.key(id)
 }
 
 pub(crate) fn ledger(id: JobId) -> String {
-    format!("ledger/{id}")
+    Kind::Ledger.key(id)
 }
 
-/// The closed episodes of a ledger.
 pub(crate) fn episodes(id: JobId) -> String {
-    format!("episodes/{id}")
+    Kind::Episodes.key(id)
 }
 
 pub(crate) fn token(job: JobId, task_group: TaskGroupId) -> String {
-    format!("token/{job}/{task_group}")
+    Kind::Token.key(format_args!("{job}/{task_group}"))
 }
 
 pub(crate) fn checkpoint(job: JobId, task_group: TaskGroupId) -> String {
-    format!("checkpoint/{job}/{task_group}")
+    Kind::Checkpoint.key(format_args!("{job}/{task_group}"))
 }
 
 pub(crate) fn member(uuid: MemberUuid) -> String {
-    format!("member/{uuid}")
+    Kind::Member.key(uuid)
 }
 
 pub(crate) fn request(id: &RequestId) -> String {
-    format!("request/{id}")
+    Kind::Request.key(id)
 }
 
 pub(crate) fn event(seq: MemberEventSeq) -> String {
-    format!("event/{:020}", seq.get())
+    Kind::Event.key(format_args!("{:020}", seq.get()))
 }
 
 pub(crate) fn history(id: JobId) -> String {
-    format!("history/{id}")
+    Kind::History.key(id)
 }
 
-/// Says where a job's summary lies, which has the finish time in its key.
 pub(crate) fn finished(id: JobId) -> String {
-    format!("finished/{id}")
+    Kind::Finished.key(id)
 }
 
 pub(crate) fn summary(finished: Timestamp, id: JobId) -> String {
-    format!("summary/{:020}/{id}", u64::MAX - finished.as_millis())
+    Kind::Summary.key(format_args!("{:020}/{id}", u64::MAX - finished.as_millis()))
 }
 
 /// What a key of [`SUMMARIES`] says.
@@ -99,7 +179,7 @@ impl Range {
         Self { from: format!("{name}/"), to: format!("{name}0") }
     }
 
-    fn only(key: &str) -> Self {
+    pub(crate) fn only(key: &str) -> Self {
         // No key lies between a key and the same with a zero byte added.
         Self { from: key.to_owned(), to: format!("{key}\0") }
     }
@@ -139,31 +219,31 @@ impl Range {
 
     #[cfg(any(test, feature = "etcd"))]
     pub(crate) fn announced() -> Self {
-        Self::folder("announced")
+        Kind::Announced.range()
     }
 
     pub(crate) fn jobs() -> Self {
-        Self::folder("job")
+        Kind::Job.range()
     }
 
     pub(crate) fn ledgers() -> Self {
-        Self::folder("ledger")
+        Kind::Ledger.range()
     }
 
     pub(crate) fn episodes() -> Self {
-        Self::folder("episodes")
+        Kind::Episodes.range()
     }
 
     pub(crate) fn members() -> Self {
-        Self::folder("member")
+        Kind::Member.range()
     }
 
     pub(crate) fn requests() -> Self {
-        Self::folder("request")
+        Kind::Request.range()
     }
 
     pub(crate) fn events() -> Self {
-        Self::folder("event")
+        Kind::Event.range()
     }
 
     /// The events before this one.
@@ -172,7 +252,7 @@ impl Range {
     }
 
     pub(crate) fn summaries() -> Self {
-        Self::folder("summary")
+        Kind::Summary.range()
     }
 
     /// The summaries behind this one.
@@ -181,11 +261,11 @@ impl Range {
     }
 
     pub(crate) fn tokens_of(job: JobId) -> Self {
-        Self::folder(&format!("token/{job}"))
+        Self::folder(&Kind::Token.key(job))
     }
 
     pub(crate) fn checkpoints_of(job: JobId) -> Self {
-        Self::folder(&format!("checkpoint/{job}"))
+        Self::folder(&Kind::Checkpoint.key(job))
     }
 }
 

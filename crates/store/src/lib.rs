@@ -15,11 +15,13 @@
 
 mod batch;
 pub mod conformance;
+pub mod copy;
 mod embedded;
 #[cfg(feature = "etcd")]
 mod etcd;
 mod history;
 mod keys;
+mod mark;
 mod memory;
 mod ops;
 mod random;
@@ -34,6 +36,7 @@ pub use embedded::Embedded;
 #[cfg(feature = "etcd")]
 pub use etcd::{EtcdLocation, EtcdStore, LocationError};
 pub use history::{HistoryCursor, HistoryEntry, HistoryPage, HistorySummary};
+pub use keys::Kind;
 pub use memory::{Fault, MemoryStore};
 pub use ops::{Op, ops_of};
 pub use standby::{Missed, Standby};

@@ -272,6 +272,25 @@ pub enum StoreError {
     /// No space is left. Reads go on.
     #[error("the store is full")]
     Full,
+    /// Its records are at another place now.
+    #[error(
+        "the state was moved to {to}: start coordinators there. To go back, copy it from there to an empty \
+         place (`steadfast store copy`); to give up whatever has happened there since, copy it from here \
+         with --again"
+    )]
+    Moved {
+        /// Where.
+        to: String,
+    },
+    /// A copy to this place has not come to its end.
+    #[error(
+        "a copy from {from} to this place has not come to its end: run `steadfast store copy` again, which \
+         begins it anew"
+    )]
+    Unfinished {
+        /// From where.
+        from: String,
+    },
     /// The store cannot be reached, or does not take writes, at the moment.
     #[error("the store is not available: {0}")]
     Unavailable(String),

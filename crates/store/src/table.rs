@@ -33,6 +33,11 @@ impl Table {
         &self.0
     }
 
+    #[cfg(feature = "etcd")]
+    pub(crate) fn into_rows(self) -> Vec<(String, Vec<u8>)> {
+        self.0.into_iter().collect()
+    }
+
     pub(crate) fn insert(&mut self, key: String, value: Vec<u8>) {
         self.0.insert(key, value);
     }

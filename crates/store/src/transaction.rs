@@ -13,6 +13,7 @@ use steadfast_model::{Epoch, JobId, TaskGroupId};
 use crate::batch::EncodedBatch;
 use crate::history::{HistoryCursor, HistoryEntry, HistoryPage};
 use crate::keys::{self, Range};
+use crate::mark::Top;
 use crate::records::{
     ClusterRecord, Head, ProcessedRecord, SecretRecord, TokenRecord, decode, decode_checkpoint,
     encode, encode_checkpoint,
@@ -242,18 +243,27 @@ fn leads(rows: &impl Rows, epoch: Epoch) -> Result<(), CheckpointError> {
     if leads { Ok(()) } else { Err(CheckpointError::Fenced) }
 }
 
-/// Whether the head is such. One of a newer format is some newer coordinator's, never this one's.
+/// Whether the head is such. One of a newer format is some newer coordinator's, never this one's, and a mark
+/// is nobody's.
 fn head_is(rows: &impl Rows, such: impl FnOnce(&Head) -> bool) -> Result<bool, StoreError> {
     match head(rows) {
         Ok(head) => Ok(such(&head)),
-        Err(StoreError::NewerFormat { .. }) => Ok(false),
+        Err(
+            StoreError::NewerFormat { .. }
+            | StoreError::Moved { .. }
+            | StoreError::Unfinished { .. },
+        ) => Ok(false),
         Err(error) => Err(error),
     }
 }
 
 /// The head, which every store has since its creation.
+///
+/// # Errors
+/// Also where a mark says that nobody may start here.
 pub(crate) fn head(rows: &impl Rows) -> Result<Head, StoreError> {
-    required(rows, keys::HEAD)
+    let top = rows.get(keys::HEAD)?.map(|bytes| Top::decode(&bytes)).transpose()?;
+    top.ok_or_else(|| missing(keys::HEAD))?.into_head()
 }
 
 fn record<T: DeserializeOwned>(rows: &impl Rows, key: &str) -> Result<Option<T>, StoreError> {
@@ -261,9 +271,11 @@ fn record<T: DeserializeOwned>(rows: &impl Rows, key: &str) -> Result<Option<T>,
 }
 
 fn required<T: DeserializeOwned>(rows: &impl Rows, key: &str) -> Result<T, StoreError> {
-    let missing =
-        || StoreError::Undecodable { key: key.to_owned(), reason: "it is missing".into() };
-    record(rows, key)?.ok_or_else(missing)
+    record(rows, key)?.ok_or_else(|| missing(key))
+}
+
+fn missing(key: &str) -> StoreError {
+    StoreError::Undecodable { key: key.to_owned(), reason: "it is missing".to_owned() }
 }
 
 fn all<T: DeserializeOwned>(rows: &impl Rows, range: &Range) -> Result<Vec<T>, StoreError> {

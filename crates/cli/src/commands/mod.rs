@@ -13,6 +13,7 @@ mod logs;
 mod members;
 mod show;
 mod stop;
+mod store;
 mod submit;
 mod token;
 
@@ -48,6 +49,7 @@ pub fn run(arguments: Arguments) -> anyhow::Result<u8> {
         Command::Coordinators(arguments) => coordinators::run(&arguments, &coordinators),
         Command::Drain(arguments) => leave::drain(&arguments, &coordinators),
         Command::PlannedLeave(arguments) => leave::plan(&arguments, &coordinators),
+        Command::Store(arguments) => store::run(arguments),
         Command::Token(arguments) => token::run(&arguments),
         Command::Exec(arguments) => exec::run(arguments),
     }

@@ -4,6 +4,7 @@
 //! does not hold panics; the message names it.
 
 mod cases;
+pub mod copying;
 mod damage;
 mod operators;
 pub mod samples;

@@ -9,6 +9,7 @@ use rusqlite::{Connection, ErrorCode, OptionalExtension, TransactionBehavior, pa
 
 use super::ledgers;
 use crate::keys::{self, Range};
+use crate::mark::Top;
 use crate::store::{CommitError, Refusal, StoreError};
 use crate::transaction::{self, Rows, RowsMut};
 
@@ -20,10 +21,28 @@ const SCHEMA: &str = "CREATE TABLE records (key TEXT NOT NULL UNIQUE, value BLOB
 
 /// Opens the writer's connection to a file that exists, and fills it if it is empty.
 pub(super) fn open(path: &Path, secret: [u8; 32]) -> Result<Connection, StoreError> {
+    let check = |rows: &SqlRows<'_>| transaction::head(rows).map(drop);
+    open_with(path, |rows| transaction::create(rows, secret), check)
+}
+
+/// Opens it whatever mark it has; a new one stays empty.
+pub(super) fn open_marked(path: &Path) -> Result<Connection, StoreError> {
+    let check = |rows: &SqlRows<'_>| {
+        rows.get(keys::HEAD)?.map(|bytes| Top::decode(&bytes)).transpose().map(drop)
+    };
+    open_with(path, |_| Ok(()), check)
+}
+
+/// `fill` is what a new store begins with; `check` decides whether this is one to open.
+fn open_with(
+    path: &Path,
+    fill: impl FnOnce(&mut SqlRows<'_>) -> Result<(), StoreError>,
+    check: impl FnOnce(&SqlRows<'_>) -> Result<(), StoreError>,
+) -> Result<Connection, StoreError> {
     let mut connection = Connection::open(path).map_err(|error| opening(path, &error))?;
     match identity(&connection).map_err(|error| opening(path, &error))? {
         (APPLICATION_ID, _) => {}
-        (0, 0) => return create(connection, path, secret),
+        (0, 0) => return create(connection, path, fill),
         _ => {
             let path = path.display().to_string();
             return Err(StoreError::Corrupt { path, reason: "another program's database".into() });
@@ -31,7 +50,7 @@ pub(super) fn open(path: &Path, secret: [u8; 32]) -> Result<Connection, StoreErr
     }
     prepare(&connection).map_err(|error| opening(path, &error))?;
     // A store of a newer format must be refused before anything is written into it.
-    read(&mut connection, |rows| transaction::head(rows))?;
+    read(&mut connection, check)?;
     connection.execute_batch(ledgers::SCHEMA).map_err(|error| opening(path, &error))?;
     Ok(connection)
 }
@@ -57,19 +76,19 @@ fn identity(connection: &Connection) -> rusqlite::Result<(i32, i64)> {
 fn create(
     mut connection: Connection,
     path: &Path,
-    secret: [u8; 32],
+    fill: impl FnOnce(&mut SqlRows<'_>) -> Result<(), StoreError>,
 ) -> Result<Connection, StoreError> {
     prepare(&connection).map_err(|error| opening(path, &error))?;
     // The mark is part of the transaction: a file is either empty or a whole store.
-    let fill = |rows: &mut SqlRows<'_>| {
+    let make = |rows: &mut SqlRows<'_>| {
         for schema in [SCHEMA, ledgers::SCHEMA] {
             rows.0.execute_batch(schema).map_err(|error| opening(path, &error))?;
         }
         let marked = rows.0.pragma_update(None, "application_id", APPLICATION_ID);
         marked.map_err(|error| opening(path, &error))?;
-        transaction::create(rows, secret)
+        fill(rows)
     };
-    write(&mut connection, fill, StoreError::from)?;
+    write(&mut connection, make, StoreError::from)?;
     Ok(connection)
 }
 

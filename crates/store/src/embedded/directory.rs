@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use crate::store::StoreError;
 
 const LOCK: &str = "LOCK";
-const DATABASE: &str = "steadfast.db";
+pub(super) const DATABASE: &str = "steadfast.db";
 
 /// A directory that no other process holds, until it is dropped.
 #[derive(Debug)]

@@ -8,12 +8,14 @@ mod connection;
 mod database;
 mod directory;
 mod ledgers;
+mod whole;
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use rusqlite::Connection;
 use steadfast_engine::records::HistoryRecord;
 use steadfast_model::{Epoch, JobId, TaskGroupId};
 use tokio::sync::watch;
@@ -60,10 +62,18 @@ impl Embedded {
     /// [`StoreError::Directory`], [`StoreError::Corrupt`] or [`StoreError::NewerFormat`] when it cannot
     /// be used.
     pub fn open(directory: impl AsRef<Path>) -> Result<Self, StoreError> {
-        let directory = Arc::new(Directory::hold(directory.as_ref())?);
+        let secret = random::bytes()?;
+        Self::open_with(directory.as_ref(), |path| database::open(path, secret))
+    }
+
+    fn open_with(
+        directory: &Path,
+        open: impl FnOnce(&Path) -> Result<Connection, StoreError>,
+    ) -> Result<Self, StoreError> {
+        let directory = Arc::new(Directory::hold(directory)?);
         let path = directory.database()?;
         let shared = |connection| SharedConnection::new(connection, Arc::clone(&directory));
-        let writer = shared(database::open(&path, random::bytes()?)?);
+        let writer = shared(open(&path)?);
         directory.sync()?;
         let reader = shared(database::open_reader(&path)?);
         let lost = Arc::new(Mutex::new(watch::Sender::new(false)));

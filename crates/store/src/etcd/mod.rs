@@ -21,6 +21,7 @@ mod location;
 mod request;
 mod settle;
 mod term;
+mod whole;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -12,7 +12,7 @@ use crate::table::Write;
 
 /// Operations of one list; larger transactions are nested. Unless it was told otherwise, etcd takes 128 in
 /// the outermost list, and in a list inside another as many less as the outer one has: 60 lists of 60.
-const LIST: usize = 60;
+pub(super) const LIST: usize = 60;
 
 /// The keys of one cluster.
 #[derive(Clone, Debug)]

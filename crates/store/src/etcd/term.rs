@@ -37,7 +37,7 @@ impl EtcdTerm {
     async fn writes(&self, batch: &EncodedBatch) -> Result<Vec<Write>, Refusal> {
         let reads: Vec<String> = batch.reads().collect();
         let mut found = Vec::new();
-        for reads in reads.chunks(super::PAGE) {
+        for reads in reads.chunks(super::request::LIST) {
             found.extend(self.shared.get(reads).await.map_err(refusal)?);
         }
         let ((), writes) = self.shared.table(found).stage(|rows| batch.write(rows))?;

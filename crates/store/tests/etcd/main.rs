@@ -4,6 +4,7 @@
 mod announcements;
 mod cluster;
 mod conformance;
+mod copying;
 mod credentials;
 mod following;
 mod ghosts;
