@@ -9,6 +9,8 @@ use steadfast_model::{
     ContainerEvent, ExecutionId, FEATURE_LEVEL, InvalidReason, MemberUuid, Proof, Timestamp,
 };
 
+use crate::coordinator::CoordinatorNumber;
+use crate::durable::TermNumber;
 use crate::network::{Link, Uplink};
 use crate::world::{Event, World};
 
@@ -61,6 +63,8 @@ pub(crate) struct Agent {
     pub process: Process,
     pub connection: Option<Connection>,
     pub course: Course,
+    /// The highest term that it has obeyed.
+    highest: TermNumber,
     welcomed: bool,
     /// Whether this connection's `Hello` was answered; before that it obeys nothing.
     greeted: bool,
@@ -103,6 +107,7 @@ impl World {
             process: Process::Runs,
             connection: None,
             course: Course::Stays,
+            highest: 0,
             welcomed: false,
             greeted: false,
             running: BTreeSet::new(),
@@ -117,17 +122,20 @@ impl World {
     }
 
     pub fn connect(&mut self, number: AgentNumber) {
-        let up = self.coordinator.is_up();
         let Some(agent) = self.awake(number, || Event::Connect(number)) else { return };
-        let machine = agent.machine;
+        let (machine, highest) = (agent.machine, agent.highest);
         if agent.connection.is_some() {
             return;
         }
-        if !up || !self.machines[machine].reachable {
+        let reachable = self.machines[machine].reachable;
+        let found = if reachable { self.find_leader() } else { None };
+        let term = found.and_then(|c| self.term(c)).map(|term| term.number);
+        // Whoever has obeyed a later leader is hung up on.
+        let Some(term) = term.filter(|term| *term >= highest) else {
             let again = self.network_rng.between(50, 500);
             self.at(self.now + again, Event::Connect(number));
             return;
-        }
+        };
         let connection = Connection(self.number());
         let slots = self.machines[machine].slots;
         // Whoever was never welcomed holds nothing, so it is a new member at every try: its last one may
@@ -140,7 +148,7 @@ impl World {
         let member = agent.member;
         agent.connection = Some(connection);
         agent.greeted = false;
-        self.links.insert(connection, Link::new(number, member));
+        self.links.insert(connection, Link::new(number, term, member));
         let hello = Input::Hello {
             connection,
             member: Box::new(record(member, machine, slots)),
@@ -150,6 +158,24 @@ impl World {
         let hello = self.with_containers(number, hello);
         self.trace.note(self.now, || format!("agent {member} connects as {connection:?}"));
         self.send_up(connection, Uplink::Hello(Box::new(hello)));
+    }
+
+    /// Whom an agent comes to that asks one of the coordinators: one that does not lead sends it on.
+    fn find_leader(&mut self) -> Option<CoordinatorNumber> {
+        let many = self.coordinators.len();
+        if many == 1 {
+            return self.serving_or_asleep();
+        }
+        let asked = self.network_rng.between(0, many as u64 - 1);
+        let asked = usize::try_from(asked).unwrap_or(0);
+        if !self.coordinators[asked].runs() {
+            return None;
+        }
+        if self.still_leads(asked) {
+            return Some(asked);
+        }
+        let (leader, _) = self.leading()?;
+        (self.coordinators[leader].runs() && self.still_leads(leader)).then_some(leader)
     }
 
     fn with_containers(&self, number: AgentNumber, mut hello: Input) -> Input {
@@ -181,13 +207,34 @@ impl World {
             agent.connection = None;
             self.at(self.now, Event::Connect(number));
         }
+        let is_over = |link: &Link| self.coordinator_of(link.term).is_none();
+        if self.links.get(&connection).is_some_and(is_over) {
+            self.links.remove(&connection);
+        }
+    }
+
+    /// An agent has heard nothing on a connection for a while.
+    pub fn link_silent(&mut self, connection: Connection) {
+        let Some(link) = self.links.get(&connection) else { return };
+        let number = link.agent;
+        let asleep = self.coordinator_of(link.term).is_some_and(|c| !self.coordinators[c].runs());
+        let Some(agent) = self.awake(number, || Event::LinkSilent(connection)) else { return };
+        if asleep && agent.connection == Some(connection) {
+            agent.connection = None;
+            self.close_from_agent(connection);
+            self.at(self.now, Event::Connect(number));
+        }
     }
 
     pub fn downlink_arrives(&mut self, connection: Connection, message: AgentMessage) {
         let Some(link) = self.links.get(&connection).filter(|link| link.down) else { return };
-        let number = link.agent;
+        let (number, term) = (link.agent, link.term);
         let event = || Event::Downlink(connection, Box::new(message.clone()));
         let Some(agent) = self.awake(number, event) else { return };
+        if term < agent.highest {
+            return;
+        }
+        agent.highest = term;
         let greets = matches!(message, AgentMessage::Welcome | AgentMessage::RegisterAnew);
         agent.greeted |= greets && agent.connection == Some(connection);
         if agent.connection != Some(connection) || !agent.greeted {

@@ -5,13 +5,14 @@
 //! stop at `L − G − m` after *sending* the last request that got a yes and kills at `L − m`; a yes after
 //! the stop began moves nothing.
 
-use steadfast_engine::{Input, Launch, Reporter, Ticket};
+use steadfast_engine::{Input, Launch, Reporter};
 use steadfast_model::{
     ContainerEvent, ExecutionId, InvalidReason, JobId, LeaseTerms, Outcome, Proof, StopCause,
     TaskGroupId,
 };
 
-use crate::agents::AgentNumber;
+use crate::agents::{AgentNumber, Process};
+use crate::coordinator::CoordinatorNumber;
 use crate::index::Answer;
 use crate::world::{Event, Waiter, World};
 
@@ -35,6 +36,8 @@ pub(crate) struct Container {
     pub group: TaskGroupId,
     pub machine: usize,
     agent: AgentNumber,
+    /// The coordinator that it asks first.
+    pub asks: CoordinatorNumber,
     token: u64,
     terms: LeaseTerms,
     pub leased: bool,
@@ -86,6 +89,7 @@ impl World {
             group: launch.task_group,
             machine,
             agent,
+            asks: 0,
             token: launch.token.get(),
             terms: launch.lease,
             leased: launch.validator_enabled,
@@ -122,16 +126,24 @@ impl World {
         container.question += 1;
         container.asked_at = self.now;
         let (question, started) = (container.question, container.program_since.is_some());
+        let first = container.asks;
         let timeout_ms = (container.terms.stop_after_ms() / 3).clamp(100, LONGEST_ANSWER_MS);
         let reachable = self.machines[container.machine].reachable;
         if reachable && !lost {
-            self.at(self.now + latency, Event::Asked(execution, question, started));
+            self.at(self.now + latency, Event::Asked(execution, question, started, first));
         }
         self.at(self.now + timeout_ms, Event::Poll(execution, question));
     }
 
-    pub fn asked(&mut self, execution: ExecutionId, number: u64, started: bool) {
-        let Some(answer) = self.coordinator_answers(execution, started) else { return };
+    pub fn asked(
+        &mut self,
+        execution: ExecutionId,
+        number: u64,
+        started: bool,
+        first: CoordinatorNumber,
+    ) {
+        let answer = self.coordinators_answer(execution, number, started, first);
+        let Some(answer) = answer else { return };
         let (lost, latency) = (self.is_lost(), self.latency());
         let container = self.containers.get(&execution);
         let machine = container.map(|container| container.machine);
@@ -378,11 +390,24 @@ impl World {
     }
 
     pub fn good_bye_arrives(&mut self, execution: ExecutionId) {
-        let end = self.containers.get(&execution).and_then(|container| container.end.clone());
-        let Some(event) = end.filter(|_| self.coordinator.is_up()) else { return };
-        let ticket = Ticket(self.number());
-        self.waiters.insert(ticket, Waiter::Wrapper(execution));
-        self.hear(Input::Container { execution, event, reporter: Reporter::Wrapper(Some(ticket)) });
+        let Some(container) = self.containers.get(&execution) else { return };
+        let (first, many) = (container.asks, self.coordinators.len());
+        let Some(event) = container.end.clone() else { return };
+        for c in (first..first + many).map(|c| c % many) {
+            let coordinator = &mut self.coordinators[c];
+            if coordinator.process == Process::Stopped && many > 1 {
+                // It waits there, and the wrapper says it to the next one.
+                coordinator.missed.push(Event::GoodByeArrives(execution));
+                return self.asks_next(execution, c + 1);
+            }
+            if coordinator.term.is_some() {
+                let waiter = Waiter::Wrapper(execution);
+                return self.request(c, waiter, |ticket| {
+                    let reporter = Reporter::Wrapper(Some(ticket));
+                    Input::Container { execution, event, reporter }
+                });
+            }
+        }
     }
 
     pub fn good_bye_noted(&mut self, execution: ExecutionId) {

@@ -9,13 +9,17 @@
 //! then they stop and everything must settle, then every job is cancelled and nothing may be left.
 
 mod agents;
+mod ambush;
 mod commit;
 mod containers;
 mod coordinator;
 mod durable;
+mod etcd;
 mod faults;
 mod index;
 mod invariants;
+mod lead;
+mod leader;
 mod leaves;
 mod mutation;
 mod network;
@@ -25,7 +29,6 @@ mod recording;
 mod rng;
 mod running_jobs;
 mod story;
-mod term;
 mod trace;
 mod users;
 mod world;
@@ -150,18 +153,18 @@ fn attempt(seed: u64, options: &Options, trace: Trace) -> Result<Played, (Broken
     world.checks.off = options.unchecked;
     world.checks.only = options.only;
     world.checks.jobs.kept = options.job_trace;
-    world.coordinator.recording = options.record.then(Recording::default);
+    world.recording = options.record.then(Recording::default);
     // The engine stops on a state that cannot be; that is a failure of the seed like any other.
     let verdict = catch_unwind(AssertUnwindSafe(|| tell(&mut world)));
     let verdict = verdict.unwrap_or_else(|panic| Err((Invariant::Transitions, said(&*panic))));
     match verdict {
         Ok(()) => Ok(Played {
-            steps: world.coordinator.steps,
+            steps: world.steps,
             events: world.events,
             simulated_ms: world.now,
             planned: world.checks.planned,
             jobs: world.checks.jobs,
-            recording: world.coordinator.recording.unwrap_or_default(),
+            recording: world.recording.unwrap_or_default(),
         }),
         Err(what) => Err((what, world.trace.text())),
     }

@@ -1,7 +1,7 @@
 //! Operators: they plan leaves and drain members, ask again under the same id when nobody answers, use an
 //! id twice by mistake, and then end the agent, in one way or another, soon or late or not at all.
 
-use steadfast_engine::{Input, LeaveRequest, Reply, Ticket};
+use steadfast_engine::{Input, LeaveRequest, Reply};
 
 use crate::agents::AgentNumber;
 use crate::world::{Event, Waiter, World};
@@ -61,10 +61,11 @@ impl World {
         errand.asked += 1;
         let request = errand.request.clone();
         self.at(self.now + PATIENCE_MS, Event::AskForLeave(number));
-        if self.coordinator.is_up() && !self.coordinator.stopped && !self.is_lost() {
-            let ticket = Ticket(self.number());
-            self.waiters.insert(ticket, Waiter::Operator(number));
-            self.hear(Input::PlanLeave { ticket, request });
+        if let Some(c) = self.serving()
+            && !self.is_lost()
+        {
+            let waiter = Waiter::Operator(number);
+            self.request(c, waiter, |ticket| Input::PlanLeave { ticket, request });
         }
     }
 

@@ -1,13 +1,14 @@
 //! **What was acknowledged is kept** (the third promise): a job whose submission was acknowledged is
 //! running or in the history, in one of the two; and a job whose cancelling was acknowledged ends
-//! `CANCELED`, whatever happens on the way; and a leave whose registration was acknowledged stays registered
-//! as it was.
+//! `CANCELED`, whatever happens on the way; a leave whose registration was acknowledged stays registered as
+//! it was; and a container whose wrapper's good-bye was acknowledged is proven gone.
 //!
 //! Seen to fail on `AcknowledgedTooSoon` (effects before the commit).
 
 use steadfast_model::JobStatus;
 
 use super::View;
+use super::bounded::not_gone;
 
 /// Needs no memory.
 #[derive(Default)]
@@ -36,6 +37,11 @@ impl Kept {
             let kept = view.durable.requests.get(id);
             if let Some(told) = answers.iter().find(|told| Some(*told) != kept) {
                 return Err(format!("{told:?} was acknowledged, and registered is {kept:?}"));
+            }
+        }
+        for (record, _) in view.engine.jobs() {
+            if let Some(back) = not_gone(record).find(|one| view.noted.contains(&one.id)) {
+                return Err(format!("the end of {} was acknowledged and is forgotten", back.id));
             }
         }
         Ok(())
