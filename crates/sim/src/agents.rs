@@ -12,6 +12,7 @@ use steadfast_model::{
 use crate::coordinator::CoordinatorNumber;
 use crate::durable::TermNumber;
 use crate::network::{Link, Uplink};
+use crate::sights::Sight;
 use crate::world::{Event, World};
 
 /// An agent's process; a machine that starts another one gets another number.
@@ -19,6 +20,8 @@ pub(crate) type AgentNumber = u64;
 
 const BEAT_MS: u64 = 1_000;
 const LEAVE_ANYWAY_MS: u64 = 1_000;
+/// How long an agent waits for a coordinator to take its connection.
+const OPEN_TIMEOUT_MS: u64 = 2_000;
 /// What an agent gives its containers when it has to end them all.
 const GRACE_MS: u64 = 2_000;
 
@@ -63,6 +66,8 @@ pub(crate) struct Agent {
     pub process: Process,
     pub connection: Option<Connection>,
     pub course: Course,
+    /// The coordinator that it asks next.
+    asks: CoordinatorNumber,
     /// The highest term that it has obeyed.
     highest: TermNumber,
     welcomed: bool,
@@ -107,6 +112,7 @@ impl World {
             process: Process::Runs,
             connection: None,
             course: Course::Stays,
+            asks: 0,
             highest: 0,
             welcomed: false,
             greeted: false,
@@ -127,14 +133,17 @@ impl World {
         if agent.connection.is_some() {
             return;
         }
-        let reachable = self.machines[machine].reachable;
-        let found = if reachable { self.find_leader() } else { None };
-        let term = found.and_then(|c| self.term(c)).map(|term| term.number);
-        // Whoever has obeyed a later leader is hung up on.
-        let Some(term) = term.filter(|term| *term >= highest) else {
-            let again = self.network_rng.between(50, 500);
-            self.at(self.now + again, Event::Connect(number));
-            return;
+        let found = if self.machines[machine].reachable {
+            self.find_leader(number)
+        } else {
+            Err(self.network_rng.between(50, 500))
+        };
+        let found = found.map(|c| self.term(c).map_or(0, |term| term.number));
+        let term = match found {
+            // Whoever has obeyed a later leader is hung up on.
+            Ok(term) if term >= highest => term,
+            Ok(_) => return self.at(self.now + BEAT_MS, Event::Connect(number)),
+            Err(again_ms) => return self.at(self.now + again_ms, Event::Connect(number)),
         };
         let connection = Connection(self.number());
         let slots = self.machines[machine].slots;
@@ -160,22 +169,38 @@ impl World {
         self.send_up(connection, Uplink::Hello(Box::new(hello)));
     }
 
-    /// Whom an agent comes to that asks one of the coordinators: one that does not lead sends it on.
-    fn find_leader(&mut self) -> Option<CoordinatorNumber> {
+    /// Whom an agent comes to that asks the next coordinator, whoever served it last first: one that stands
+    /// by sends it on, and one that is stopped lets it wait.
+    ///
+    /// # Errors
+    /// How long it waits before its next try.
+    fn find_leader(&mut self, number: AgentNumber) -> Result<CoordinatorNumber, u64> {
         let many = self.coordinators.len();
         if many == 1 {
-            return self.serving_or_asleep();
+            let found = self.serving_or_asleep();
+            return found.ok_or_else(|| self.network_rng.between(50, 500));
         }
-        let asked = self.network_rng.between(0, many as u64 - 1);
-        let asked = usize::try_from(asked).unwrap_or(0);
-        if !self.coordinators[asked].runs() {
-            return None;
+        let pause_ms = self.network_rng.between(25, 500);
+        let Some(agent) = self.agents.get_mut(&number) else { return Err(pause_ms) };
+        let asked = agent.asks;
+        agent.asks = (asked + 1) % many;
+        let sent_on = self.leading().map(|(leader, _)| leader);
+        let to = match self.coordinators[asked].process {
+            Process::Dead => return Err(pause_ms),
+            Process::Stopped => return Err(OPEN_TIMEOUT_MS + pause_ms),
+            Process::Runs if self.still_leads(asked) => asked,
+            Process::Runs => sent_on.ok_or(pause_ms)?,
+        };
+        if self.coordinators[to].process == Process::Stopped {
+            return Err(OPEN_TIMEOUT_MS + pause_ms);
         }
-        if self.still_leads(asked) {
-            return Some(asked);
+        if !self.still_leads(to) {
+            return Err(pause_ms);
         }
-        let (leader, _) = self.leading()?;
-        (self.coordinators[leader].runs() && self.still_leads(leader)).then_some(leader)
+        if let Some(agent) = self.agents.get_mut(&number) {
+            agent.asks = to;
+        }
+        Ok(to)
     }
 
     fn with_containers(&self, number: AgentNumber, mut hello: Input) -> Input {
@@ -235,6 +260,10 @@ impl World {
             return;
         }
         agent.highest = term;
+        if self.lead.is_some_and(|lead| lead.term > term) {
+            self.sees(Sight::LateMessage);
+        }
+        let Some(agent) = self.agents.get_mut(&number) else { return };
         let greets = matches!(message, AgentMessage::Welcome | AgentMessage::RegisterAnew);
         agent.greeted |= greets && agent.connection == Some(connection);
         if agent.connection != Some(connection) || !agent.greeted {
@@ -244,8 +273,9 @@ impl World {
         self.trace.note(self.now, || format!("agent {member} is told {message:?}"));
         match message {
             AgentMessage::Welcome => {
-                if let Some(agent) = self.agents.get_mut(&number) {
-                    agent.welcomed = true;
+                agent.welcomed = true;
+                if agent.course == Course::SaidSo {
+                    self.send_up(connection, Uplink::Leaving);
                 }
             }
             AgentMessage::RegisterAnew => self.end_all(number, Course::Renews),

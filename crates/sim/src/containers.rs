@@ -13,7 +13,9 @@ use steadfast_model::{
 
 use crate::agents::{AgentNumber, Process};
 use crate::coordinator::CoordinatorNumber;
+use crate::durable::TermNumber;
 use crate::index::Answer;
+use crate::sights::Sight;
 use crate::world::{Event, Waiter, World};
 
 const GOOD_BYE_AGAIN_MS: u64 = 1_000;
@@ -151,11 +153,18 @@ impl World {
             self.checks.zombies.granted(execution, self.now, lease_ms, container.terms);
         }
         if !lost && machine.is_some_and(|machine| self.machines[machine].reachable) {
-            self.at(self.now + latency, Event::Answered(execution, number, answer));
+            let term = self.lead.map_or(0, |lead| lead.term);
+            self.at(self.now + latency, Event::Answered(execution, number, answer, term));
         }
     }
 
-    pub fn answered(&mut self, execution: ExecutionId, number: u64, answer: Answer) {
+    pub fn answered(
+        &mut self,
+        execution: ExecutionId,
+        number: u64,
+        answer: Answer,
+        term: TermNumber,
+    ) {
         let now = self.now;
         let Some(container) = self.containers.get_mut(&execution) else { return };
         if container.question != number || container.wrapper_dead {
@@ -172,7 +181,12 @@ impl World {
                 self.checks.zombies.must_be_over(execution, now + grace_ms);
                 self.end_container(execution, StopCause::Invalid(reason), grace_ms);
             }
-            Answer::Valid(lease_ms) => self.extend(execution, lease_ms),
+            Answer::Valid(lease_ms) => {
+                if self.lead.is_some_and(|lead| lead.term > term) {
+                    self.sees(Sight::LateVerdict);
+                }
+                self.extend(execution, lease_ms);
+            }
         }
     }
 

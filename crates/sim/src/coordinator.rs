@@ -16,6 +16,7 @@ use crate::durable::{Head, TermNumber};
 use crate::index::{Answer, Index};
 use crate::invariants::Act;
 use crate::mutation::Mutation;
+use crate::sights::Sight;
 use crate::world::{Event, Waiter, World};
 
 /// Which coordinator, of those that there are.
@@ -297,6 +298,7 @@ impl World {
         }
         self.trace.note(self.now, || format!("coordinator {c} goes on"));
         self.coordinators[c].process = Process::Runs;
+        self.note_deposed(c);
         let loop_first = self.chance_of(c, 6).chance(500);
         if loop_first {
             self.at(self.now, Event::GoesOn(c));
@@ -306,6 +308,20 @@ impl World {
         }
         if !loop_first {
             self.at(self.now, Event::GoesOn(c));
+        }
+    }
+
+    /// Where a leader was stopped that wakes when another one leads.
+    fn note_deposed(&mut self, c: CoordinatorNumber) {
+        let later = self.lead.map_or(0, |lead| lead.term);
+        let Some(term) = self.term(c).filter(|term| term.number < later) else { return };
+        let in_effects = term.carrying.is_some();
+        let sent = term.in_flight.as_ref().map(|commit| commit.sent);
+        match sent {
+            Some(true) => self.sees(Sight::DeposedInCommit),
+            Some(false) => self.sees(Sight::DeposedBeforeSending),
+            None if in_effects => self.sees(Sight::DeposedInEffects),
+            None => {}
         }
     }
 

@@ -14,6 +14,7 @@ use crate::commit::{Batch, split_loss};
 use crate::coordinator::CoordinatorNumber;
 use crate::durable::{Head, TermNumber};
 use crate::mutation::Mutation;
+use crate::sights::Sight;
 use crate::world::{Event, World};
 
 /// Who sends a request waits so long for its answer.
@@ -135,6 +136,8 @@ impl World {
             Outcome::Applied
         } else {
             self.trace.note(self.now, || format!("{request:?} is refused"));
+            let same = self.lead_held(term);
+            self.sees(if same { Sight::GhostOfLeader } else { Sight::GhostOfDeposed });
             Outcome::Superseded
         };
         if answered {
@@ -187,10 +190,8 @@ impl World {
         if !self.waits_for(c, sending) {
             return;
         }
-        if !self.still_leads(c) {
-            return self.drop_term(c, "nobody knows whether its commit was applied");
-        }
         if !self.reaches_etcd(c) {
+            // Until its tenure is over.
             let again_ms = self.chance_of(c, 25).between(50, 500);
             return self.at(self.now + again_ms, Event::InDoubt(term, sending));
         }
@@ -204,10 +205,13 @@ impl World {
             in_flight.next = head.next();
             self.send_commit(c);
         } else if head == in_flight.next {
+            self.sees(Sight::FoundApplied);
             self.part_is_durable(c);
         } else if head == term.head && leads {
+            self.sees(Sight::SentAgain);
             self.send_commit(c);
         } else {
+            self.sees(Sight::FoundFenced);
             self.drop_term(c, "its commit was fenced");
         }
     }

@@ -15,6 +15,7 @@ use crate::coordinator::{CoordinatorNumber, Term};
 use crate::durable::TermNumber;
 use crate::index::Index;
 use crate::mutation::Mutation;
+use crate::sights::Sight;
 use crate::world::{Event, World};
 
 /// Where the wall clock stands when a simulation begins.
@@ -215,7 +216,11 @@ impl World {
         let Some(c) = self.awake_leader(term, Event::TenureEnds(term)) else { return };
         match self.term(c).map(|term| term.tenure_until) {
             Some(until) if self.now < until => self.at(until, Event::TenureEnds(term)),
-            _ => self.drop_term(c, "it could not renew its lead"),
+            _ => {
+                let in_commit = self.term(c).is_some_and(|term| term.in_flight.is_some());
+                self.sees(if in_commit { Sight::NeverKnown } else { Sight::TenureOver });
+                self.drop_term(c, "it could not renew its lead");
+            }
         }
     }
 
@@ -229,6 +234,7 @@ impl World {
             let late = self.chance_of(0, 15).between(0, EXPIRES_LATE_MS);
             return self.at(lead.expires + late, Event::LeaseEnds(term));
         }
+        self.sees(Sight::LeaseRanOut);
         self.nobody_leads();
     }
 

@@ -27,21 +27,26 @@ mod operators;
 mod plan;
 mod recording;
 mod rng;
+mod sights;
 mod running_jobs;
 mod story;
 mod trace;
 mod users;
+mod walk;
 mod world;
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use invariants::Broken;
+pub use ambush::Blow;
 pub use invariants::{Invariant, JobTrace};
 pub use mutation::Mutation;
 use plan::Plan;
 pub use recording::Recording;
 pub use running_jobs::RunningJobs;
+pub use sights::{Sight, Sights};
+pub use walk::{Walk, Walked};
 use steadfast_model::LossCause;
 use trace::Trace;
 use world::{Event, World};
@@ -81,6 +86,8 @@ pub struct Played {
     pub simulated_ms: u64,
     /// Losses that were planned, by how they were noticed.
     pub planned: BTreeMap<LossCause, u64>,
+    /// What was seen around changes of leader.
+    pub sights: Sights,
     /// What happened to the jobs, if it was kept.
     pub jobs: JobTrace,
     /// What the engine was told, if it was kept.
@@ -163,6 +170,7 @@ fn attempt(seed: u64, options: &Options, trace: Trace) -> Result<Played, (Broken
             events: world.events,
             simulated_ms: world.now,
             planned: world.checks.planned,
+            sights: world.sights,
             jobs: world.checks.jobs,
             recording: world.recording.unwrap_or_default(),
         }),

@@ -119,7 +119,9 @@ impl World {
         let of_term = self.links.iter().filter(|(_, link)| link.term == term);
         let of_term: Vec<Connection> = of_term.map(|(connection, _)| *connection).collect();
         for connection in of_term {
-            self.at(self.now + SILENCE_MS, Event::LinkSilent(connection));
+            // It was last heard up to a second ago.
+            let heard_ms = self.network_rng.between(0, 1_000);
+            self.at(self.now + SILENCE_MS - heard_ms, Event::LinkSilent(connection));
         }
     }
 

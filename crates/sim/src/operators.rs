@@ -20,6 +20,13 @@ pub(crate) struct Errand {
     answered: bool,
 }
 
+impl Errand {
+    /// Nobody was asked yet.
+    pub fn new(request: LeaveRequest, agent: AgentNumber) -> Self {
+        Self { request, agent, asked: 0, answered: false }
+    }
+}
+
 impl World {
     /// An operator sets out, and another one will after this one.
     pub fn set_out(&mut self) {
@@ -41,8 +48,7 @@ impl World {
             valid_ms,
             drain: rng.chance(500),
         };
-        let errand = Errand { request, agent: number, asked: 0, answered: false };
-        self.errands.push(errand);
+        self.errands.push(Errand::new(request, number));
         self.ask_for_leave(self.errands.len() - 1);
     }
 

@@ -27,6 +27,7 @@ use crate::operators::Errand;
 use crate::plan::Plan;
 use crate::recording::Recording;
 use crate::rng::Rng;
+use crate::sights::{Sight, Sights};
 use crate::trace::Trace;
 
 /// Something that happens at a time.
@@ -60,8 +61,8 @@ pub(crate) enum Event {
     Poll(ExecutionId, u64),
     /// The question arrives, at this coordinator first.
     Asked(ExecutionId, u64, bool, CoordinatorNumber),
-    /// The answer arrives.
-    Answered(ExecutionId, u64, Answer),
+    /// The answer arrives, of whoever led then.
+    Answered(ExecutionId, u64, Answer, TermNumber),
     /// A container's deadline.
     Look(ExecutionId),
     /// A container's program ends by itself, or of the signal that it was sent.
@@ -171,6 +172,8 @@ pub(crate) struct World {
     pub old_ledgers: VecDeque<BTreeMap<JobId, Arc<JobLedger>>>,
     /// What was durable before the newest commit, for another.
     pub last_snapshot: Option<Snapshot>,
+    /// What was seen around changes of leader.
+    pub sights: Sights,
     /// Steps of all engines.
     pub steps: u64,
     /// What they were told, if somebody wants to tell it again.
@@ -212,6 +215,7 @@ impl World {
             refused: BTreeSet::new(),
             old_ledgers: VecDeque::new(),
             last_snapshot: None,
+            sights: Sights::new(),
             steps: 0,
             recording: None,
             faulty: true,
@@ -250,6 +254,10 @@ impl World {
     pub fn number(&mut self) -> u64 {
         self.numbers += 1;
         self.numbers
+    }
+
+    pub fn sees(&mut self, sight: Sight) {
+        *self.sights.entry(sight).or_default() += 1;
     }
 
     pub fn mutated(&self, mutation: Mutation) -> bool {
@@ -294,7 +302,9 @@ impl World {
             Event::Asked(execution, number, started, first) => {
                 self.asked(execution, number, started, first);
             }
-            Event::Answered(execution, number, answer) => self.answered(execution, number, answer),
+            Event::Answered(execution, number, answer, term) => {
+                self.answered(execution, number, answer, term);
+            }
             Event::Look(execution) => self.look(execution),
             Event::ProgramEnds(execution, code) => self.program_ends(execution, code),
             Event::GoodBye(execution) => self.good_bye(execution),
