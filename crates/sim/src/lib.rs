@@ -5,6 +5,10 @@
 //! by its number. What must hold is judged from outside, by one file for each invariant under
 //! `invariants`, and each of them has been seen to fail on a mistake made on purpose ([`Mutation`]).
 //!
+//! In half of the seeds there is one coordinator with the store embedded in it. In the others up to three
+//! share a store of several nodes: one leads, for as long as its lease is renewed; it is stopped, killed or
+//! cut off at any step, and wakes with a term that is over; commits land late, and nobody says so.
+//!
 //! The story of a seed: a plan is drawn (cluster, jobs, which faults), the faults come until a time,
 //! then they stop and everything must settle, then every job is cancelled and nothing may be left.
 
