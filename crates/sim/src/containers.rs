@@ -69,6 +69,14 @@ impl Container {
         self.phase == Phase::Over
     }
 
+    pub fn has_program(&self) -> bool {
+        self.program_since.is_some() && !self.is_over() && !self.wrapper_dead
+    }
+
+    pub fn token(&self) -> u64 {
+        self.token
+    }
+
     pub fn started_event(&self) -> Option<ContainerEvent> {
         self.program_since.map(|_| ContainerEvent::Started { pid: 2, wrapper_pid: 1 })
     }
@@ -268,6 +276,7 @@ impl World {
             self.checks.zombies.program_started(execution);
         }
         self.trace.note(self.now, || format!("{execution} starts the program of {job}/{group}"));
+        self.at(self.now, Event::Checkpoint(execution, 1));
         if let Some(left_ms) = left_ms {
             self.at(self.now + left_ms, Event::ProgramEnds(execution, 0));
         }

@@ -127,9 +127,8 @@ impl World {
 
     /// Who would take a request now.
     pub fn serving(&self) -> Option<CoordinatorNumber> {
-        let serves = |c: &Coordinator| {
-            c.runs() && c.term.as_ref().is_some_and(|term| term.holds(self.now))
-        };
+        let serves =
+            |c: &Coordinator| c.runs() && c.term.as_ref().is_some_and(|term| term.holds(self.now));
         self.coordinators.iter().position(serves)
     }
 

@@ -13,7 +13,7 @@ use steadfast_engine::records::{
 use steadfast_engine::{MemberWrite, RequestWrite, Step};
 use steadfast_ledger::JobLedger;
 use steadfast_model::{Epoch, JobId, MemberEventSeq, MemberUuid, RequestId, Timestamp};
-use steadfast_store::{LeaderInfo, MemoryStore, Op, ops_of};
+use steadfast_store::{CheckpointGuard, LeaderInfo, MemoryStore, Op, ops_of};
 
 /// A term, as its coordinator, the store and everybody outside number it.
 pub(crate) type TermNumber = u64;
@@ -112,6 +112,11 @@ impl Durable {
         self.epoch = self.store.begin_term(&me).map_err(|error| error.to_string())?;
         self.head = Head { term, ..self.head.next() };
         Ok(())
+    }
+
+    /// Puts a checkpoint past the commits; whether the store takes it.
+    pub fn put_checkpoint(&self, guard: CheckpointGuard, count: u64) -> bool {
+        self.store.put_checkpoint(guard, &count.to_be_bytes()).is_ok()
     }
 
     /// Loads what a term starts from.

@@ -14,6 +14,7 @@
 
 mod agents;
 mod ambush;
+mod checkpoints;
 mod commit;
 mod containers;
 mod coordinator;
@@ -31,8 +32,8 @@ mod operators;
 mod plan;
 mod recording;
 mod rng;
-mod sights;
 mod running_jobs;
+mod sights;
 mod story;
 mod trace;
 mod users;
@@ -42,17 +43,17 @@ mod world;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use invariants::Broken;
 pub use ambush::Blow;
+use invariants::Broken;
 pub use invariants::{Invariant, JobTrace};
 pub use mutation::Mutation;
 use plan::Plan;
 pub use recording::Recording;
 pub use running_jobs::RunningJobs;
 pub use sights::{Sight, Sights};
-pub use walk::{Walk, Walked};
 use steadfast_model::LossCause;
 use trace::Trace;
+pub use walk::{Walk, Walked};
 use world::{Event, World};
 
 /// After the last fault, jobs may take this long to settle: leases, pauses and work add up.

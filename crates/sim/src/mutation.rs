@@ -50,6 +50,8 @@ pub enum Mutation {
     NothingCompared,
     /// A commit that nobody answers is taken for one that was not applied.
     UnknownTakenForRefused,
+    /// A checkpoint is put without a look whether it is still the one that was seen.
+    CheckpointNotCompared,
     /// A new leader starts from what was durable before the last commit of the one before it.
     StartsBehind,
     /// A new leader assumes of no container that it was told "valid".

@@ -199,9 +199,8 @@ impl Etcd {
             Fault::CoordinatorCutOff,
             Fault::EtcdStopped,
         ];
-        let drawn = own.into_iter().filter(|fault| {
-            !calm && rng.chance(450) && !faults.contains(fault)
-        });
+        let drawn =
+            own.into_iter().filter(|fault| !calm && rng.chance(450) && !faults.contains(fault));
         let drawn: Vec<Fault> = drawn.collect();
         faults.extend(drawn);
         let mut sometimes = |most: u64| {

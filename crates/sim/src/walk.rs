@@ -135,11 +135,8 @@ impl Walk {
         let unseen = self.cause == LossCause::Leaving && world.terms > 1;
         let unseen = unseen || self.was_given_up(world);
         for (id, ledger) in &world.durable.ledgers {
-            let found = (
-                ledger.recovery_attempt_count(),
-                ledger.episode_count(),
-                ledger.incident_count(),
-            );
+            let found =
+                (ledger.recovery_attempt_count(), ledger.episode_count(), ledger.incident_count());
             if found != (attempts, 1, 1) && !(unseen && found == (0, 0, 0)) {
                 let what = format!("job {id} has {found:?} attempts, episodes and incidents");
                 return Err((Invariant::CountEqualsOracle, what));

@@ -13,8 +13,9 @@ use steadfast_ledger::JobLedger;
 use steadfast_model::{ExecutionId, JobId, RequestId, TaskGroupId};
 
 use crate::agents::{Agent, AgentNumber, Machine};
-use crate::containers::Container;
 use crate::ambush::Ambush;
+use crate::checkpoints::CheckpointWrite;
+use crate::containers::Container;
 use crate::coordinator::{Coordinator, CoordinatorNumber};
 use crate::durable::{Durable, TermNumber};
 use crate::etcd::{Outcome, Request};
@@ -67,6 +68,10 @@ pub(crate) enum Event {
     Look(ExecutionId),
     /// A container's program ends by itself, or of the signal that it was sent.
     ProgramEnds(ExecutionId, i32),
+    /// A program writes its checkpoint with this number.
+    Checkpoint(ExecutionId, u64),
+    /// The checkpoint lands in the store.
+    CheckpointLands(CheckpointWrite),
     /// A wrapper says good-bye, again until it is acknowledged.
     GoodBye(ExecutionId),
     /// The good-bye arrives.
@@ -164,6 +169,8 @@ pub(crate) struct World {
     pub planned: BTreeMap<RequestId, Vec<OperatorRequest>>,
     /// Containers whose end was acknowledged to their wrappers.
     pub noted: BTreeSet<ExecutionId>,
+    /// How often the checkpoint of each task group was written.
+    pub checkpoints: BTreeMap<(JobId, TaskGroupId), u64>,
     /// What each task group has worked off.
     pub worked_ms: BTreeMap<(JobId, TaskGroupId), u64>,
     /// Jobs whose ledger the store has refused at least once.
@@ -184,6 +191,7 @@ pub(crate) struct World {
     pub fault_rng: Rng,
     pub program_rng: Rng,
     pub operator_rng: Rng,
+    pub checkpoint_rng: Rng,
     queue: BTreeMap<(u64, u64), Event>,
     pub events: u64,
 }
@@ -211,6 +219,7 @@ impl World {
             errands: Vec::new(),
             planned: BTreeMap::new(),
             noted: BTreeSet::new(),
+            checkpoints: BTreeMap::new(),
             worked_ms: BTreeMap::new(),
             refused: BTreeSet::new(),
             old_ledgers: VecDeque::new(),
@@ -225,6 +234,7 @@ impl World {
             fault_rng: Rng::new(seed, 4),
             program_rng: Rng::new(seed, 5),
             operator_rng: Rng::new(seed, 6),
+            checkpoint_rng: Rng::new(seed, 9),
             queue: BTreeMap::new(),
             events: 0,
             plan,
@@ -307,6 +317,8 @@ impl World {
             }
             Event::Look(execution) => self.look(execution),
             Event::ProgramEnds(execution, code) => self.program_ends(execution, code),
+            Event::Checkpoint(execution, count) => self.write_checkpoint(execution, count),
+            Event::CheckpointLands(write) => self.checkpoint_lands(write),
             Event::GoodBye(execution) => self.good_bye(execution),
             Event::GoodByeArrives(execution) => self.good_bye_arrives(execution),
             Event::GoodByeNoted(execution) => self.good_bye_noted(execution),

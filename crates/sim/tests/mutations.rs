@@ -165,3 +165,8 @@ fn a_leader_that_starts_behind_stops_what_it_does_not_know() {
 fn a_takeover_without_its_rest_lets_two_containers_run() {
     sees(Invariant::OneContainer, Mutation::NothingAssumed);
 }
+
+#[test]
+fn a_checkpoint_that_does_not_compare_itself_takes_a_later_one_back() {
+    sees(Invariant::Kept, Mutation::CheckpointNotCompared);
+}

@@ -19,8 +19,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use steadfast_engine::records::OperatorRequest;
 use steadfast_engine::{Engine, Input, Step};
-use steadfast_model::{ExecutionId, JobId, LeaveClassification, LossCause, RequestId, Timestamp};
+use steadfast_model::{
+    ExecutionId, JobId, LeaveClassification, LossCause, RequestId, TaskGroupId, Timestamp,
+};
 
+use crate::checkpoints::Position;
 use crate::durable::{Durable, Head, TermNumber};
 use crate::index::Index;
 use crate::story::Story;
@@ -202,6 +205,12 @@ impl Checks {
         if let Act::Invalid(execution) = act {
             self.told_to_stop(execution);
         }
+    }
+
+    /// A checkpoint was put; `answered`: its program may hear of it.
+    pub fn checkpoint(&mut self, place: (JobId, TaskGroupId), position: Position, answered: bool) {
+        let verdict = self.kept.checkpoint(place, position, answered);
+        self.fail(Invariant::Kept, verdict);
     }
 
     /// A coordinator wants a container stopped.
