@@ -45,7 +45,8 @@ impl World {
             self.plan.etcd.as_ref().map_or((0, 0), |etcd| (etcd.held, etcd.unanswered));
         let rng = &mut self.checkpoint_rng;
         let held = self.faulty && rng.chance(held);
-        let answered = !held && !(self.faulty && rng.chance(unanswered));
+        let unheard = self.faulty && rng.chance(unanswered);
+        let answered = !held && !unheard;
         let takes_ms = if held { rng.between(200, 10_000) } else { rng.between(0, 10) };
         let seen = self.checkpoints.get(&place).copied().unwrap_or_default();
         let write = CheckpointWrite { term, place, position, seen, answered };
