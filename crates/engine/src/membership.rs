@@ -20,6 +20,11 @@ use crate::suspicion::SelfSuspicion;
 const TICK_MS: u64 = 500;
 /// The most that one step moves the listening clock: a longer gap was not listening.
 const STRIDE_MS: u64 = 2 * TICK_MS;
+/// The least that a new leader gives members to come to it. An agent whose leader was stopped, or cut off,
+/// learns nothing: it gives that connection up after 5 s of silence, may then ask the same coordinator again for
+/// 2 s, and pauses for up to half a second before each further try. A leader that began meanwhile must not
+/// take it for lost, however soon a silent member is to be.
+const RETURN_MS: u64 = 8_000;
 
 /// Time in which the coordinator was listening, in milliseconds since its term began.
 #[derive(Clone, Copy, Debug)]
@@ -145,11 +150,11 @@ pub(crate) struct Members {
 }
 
 impl Members {
-    /// The table of a new term: every member has its full window from now on.
+    /// The table of a new term: every member has its full window from now on, and time to find its way.
     pub fn new(records: Vec<MemberRecord>, settings: &Settings, now: Timestamp) -> Self {
         let away = Link::Away {
             since_ms: 0,
-            patience_ms: settings.member_timeout_ms,
+            patience_ms: settings.member_timeout_ms.max(RETURN_MS),
             cause: LossCause::Silence,
             by_us: false,
         };

@@ -127,6 +127,7 @@ scenarios! {
     request_id_is_used_once,
     restoring_job_waits_for_a_lost_member,
     retry_budget_outlives_the_coordinator,
+    returns_from_a_stopped_leader,
     second_loss_within_the_retry_interval,
     short_disconnect,
     silent_agent_is_told_to_register_anew,

@@ -9,7 +9,10 @@ use steadfast_model::{
     ContainerEvent, ExecutionId, FEATURE_LEVEL, InvalidReason, MemberUuid, Proof, Timestamp,
 };
 
+use crate::coordinator::CoordinatorNumber;
+use crate::durable::TermNumber;
 use crate::network::{Link, Uplink};
+use crate::sights::Sight;
 use crate::world::{Event, World};
 
 /// An agent's process; a machine that starts another one gets another number.
@@ -17,6 +20,8 @@ pub(crate) type AgentNumber = u64;
 
 const BEAT_MS: u64 = 1_000;
 const LEAVE_ANYWAY_MS: u64 = 1_000;
+/// How long an agent waits for a coordinator to take its connection.
+const OPEN_TIMEOUT_MS: u64 = 2_000;
 /// What an agent gives its containers when it has to end them all.
 const GRACE_MS: u64 = 2_000;
 
@@ -61,6 +66,10 @@ pub(crate) struct Agent {
     pub process: Process,
     pub connection: Option<Connection>,
     pub course: Course,
+    /// The coordinator that it asks next.
+    asks: CoordinatorNumber,
+    /// The highest term that it has obeyed.
+    highest: TermNumber,
     welcomed: bool,
     /// Whether this connection's `Hello` was answered; before that it obeys nothing.
     greeted: bool,
@@ -103,6 +112,8 @@ impl World {
             process: Process::Runs,
             connection: None,
             course: Course::Stays,
+            asks: 0,
+            highest: 0,
             welcomed: false,
             greeted: false,
             running: BTreeSet::new(),
@@ -117,17 +128,23 @@ impl World {
     }
 
     pub fn connect(&mut self, number: AgentNumber) {
-        let up = self.coordinator.is_up();
         let Some(agent) = self.awake(number, || Event::Connect(number)) else { return };
-        let machine = agent.machine;
+        let (machine, highest) = (agent.machine, agent.highest);
         if agent.connection.is_some() {
             return;
         }
-        if !up || !self.machines[machine].reachable {
-            let again = self.network_rng.between(50, 500);
-            self.at(self.now + again, Event::Connect(number));
-            return;
-        }
+        let found = if self.machines[machine].reachable {
+            self.find_leader(number)
+        } else {
+            Err(self.network_rng.between(50, 500))
+        };
+        let found = found.map(|c| self.term(c).map_or(0, |term| term.number));
+        let term = match found {
+            // Whoever has obeyed a later leader is hung up on.
+            Ok(term) if term >= highest => term,
+            Ok(_) => return self.at(self.now + BEAT_MS, Event::Connect(number)),
+            Err(again_ms) => return self.at(self.now + again_ms, Event::Connect(number)),
+        };
         let connection = Connection(self.number());
         let slots = self.machines[machine].slots;
         // Whoever was never welcomed holds nothing, so it is a new member at every try: its last one may
@@ -140,7 +157,7 @@ impl World {
         let member = agent.member;
         agent.connection = Some(connection);
         agent.greeted = false;
-        self.links.insert(connection, Link::new(number, member));
+        self.links.insert(connection, Link::new(number, term, member));
         let hello = Input::Hello {
             connection,
             member: Box::new(record(member, machine, slots)),
@@ -150,6 +167,40 @@ impl World {
         let hello = self.with_containers(number, hello);
         self.trace.note(self.now, || format!("agent {member} connects as {connection:?}"));
         self.send_up(connection, Uplink::Hello(Box::new(hello)));
+    }
+
+    /// Whom an agent comes to that asks the next coordinator, whoever served it last first: one that stands
+    /// by sends it on, and one that is stopped lets it wait.
+    ///
+    /// # Errors
+    /// How long it waits before its next try.
+    fn find_leader(&mut self, number: AgentNumber) -> Result<CoordinatorNumber, u64> {
+        let many = self.coordinators.len();
+        if many == 1 {
+            let found = self.serving_or_asleep();
+            return found.ok_or_else(|| self.network_rng.between(50, 500));
+        }
+        let pause_ms = self.network_rng.between(25, 500);
+        let Some(agent) = self.agents.get_mut(&number) else { return Err(pause_ms) };
+        let asked = agent.asks;
+        agent.asks = (asked + 1) % many;
+        let sent_on = self.leading().map(|(leader, _)| leader);
+        let to = match self.coordinators[asked].process {
+            Process::Dead => return Err(pause_ms),
+            Process::Stopped => return Err(OPEN_TIMEOUT_MS + pause_ms),
+            Process::Runs if self.still_leads(asked) => asked,
+            Process::Runs => sent_on.ok_or(pause_ms)?,
+        };
+        if self.coordinators[to].process == Process::Stopped {
+            return Err(OPEN_TIMEOUT_MS + pause_ms);
+        }
+        if !self.still_leads(to) {
+            return Err(pause_ms);
+        }
+        if let Some(agent) = self.agents.get_mut(&number) {
+            agent.asks = to;
+        }
+        Ok(to)
     }
 
     fn with_containers(&self, number: AgentNumber, mut hello: Input) -> Input {
@@ -181,13 +232,38 @@ impl World {
             agent.connection = None;
             self.at(self.now, Event::Connect(number));
         }
+        let is_over = |link: &Link| self.coordinator_of(link.term).is_none();
+        if self.links.get(&connection).is_some_and(is_over) {
+            self.links.remove(&connection);
+        }
+    }
+
+    /// An agent has heard nothing on a connection for a while.
+    pub fn link_silent(&mut self, connection: Connection) {
+        let Some(link) = self.links.get(&connection) else { return };
+        let number = link.agent;
+        let asleep = self.coordinator_of(link.term).is_some_and(|c| !self.coordinators[c].runs());
+        let Some(agent) = self.awake(number, || Event::LinkSilent(connection)) else { return };
+        if asleep && agent.connection == Some(connection) {
+            agent.connection = None;
+            self.close_from_agent(connection);
+            self.at(self.now, Event::Connect(number));
+        }
     }
 
     pub fn downlink_arrives(&mut self, connection: Connection, message: AgentMessage) {
         let Some(link) = self.links.get(&connection).filter(|link| link.down) else { return };
-        let number = link.agent;
+        let (number, term) = (link.agent, link.term);
         let event = || Event::Downlink(connection, Box::new(message.clone()));
         let Some(agent) = self.awake(number, event) else { return };
+        if term < agent.highest {
+            return;
+        }
+        agent.highest = term;
+        if self.lead.is_some_and(|lead| lead.term > term) {
+            self.sees(Sight::LateMessage);
+        }
+        let Some(agent) = self.agents.get_mut(&number) else { return };
         let greets = matches!(message, AgentMessage::Welcome | AgentMessage::RegisterAnew);
         agent.greeted |= greets && agent.connection == Some(connection);
         if agent.connection != Some(connection) || !agent.greeted {
@@ -197,8 +273,9 @@ impl World {
         self.trace.note(self.now, || format!("agent {member} is told {message:?}"));
         match message {
             AgentMessage::Welcome => {
-                if let Some(agent) = self.agents.get_mut(&number) {
-                    agent.welcomed = true;
+                agent.welcomed = true;
+                if agent.course == Course::SaidSo {
+                    self.send_up(connection, Uplink::Leaving);
                 }
             }
             AgentMessage::RegisterAnew => self.end_all(number, Course::Renews),

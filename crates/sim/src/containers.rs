@@ -5,14 +5,17 @@
 //! stop at `L − G − m` after *sending* the last request that got a yes and kills at `L − m`; a yes after
 //! the stop began moves nothing.
 
-use steadfast_engine::{Input, Launch, Reporter, Ticket};
+use steadfast_engine::{Input, Launch, Reporter};
 use steadfast_model::{
     ContainerEvent, ExecutionId, InvalidReason, JobId, LeaseTerms, Outcome, Proof, StopCause,
     TaskGroupId,
 };
 
-use crate::agents::AgentNumber;
+use crate::agents::{AgentNumber, Process};
+use crate::coordinator::CoordinatorNumber;
+use crate::durable::TermNumber;
 use crate::index::Answer;
+use crate::sights::Sight;
 use crate::world::{Event, Waiter, World};
 
 const GOOD_BYE_AGAIN_MS: u64 = 1_000;
@@ -35,6 +38,8 @@ pub(crate) struct Container {
     pub group: TaskGroupId,
     pub machine: usize,
     agent: AgentNumber,
+    /// The coordinator that it asks first.
+    pub asks: CoordinatorNumber,
     token: u64,
     terms: LeaseTerms,
     pub leased: bool,
@@ -64,6 +69,14 @@ impl Container {
         self.phase == Phase::Over
     }
 
+    pub fn has_program(&self) -> bool {
+        self.program_since.is_some() && !self.is_over() && !self.wrapper_dead
+    }
+
+    pub fn token(&self) -> u64 {
+        self.token
+    }
+
     pub fn started_event(&self) -> Option<ContainerEvent> {
         self.program_since.map(|_| ContainerEvent::Started { pid: 2, wrapper_pid: 1 })
     }
@@ -86,6 +99,7 @@ impl World {
             group: launch.task_group,
             machine,
             agent,
+            asks: 0,
             token: launch.token.get(),
             terms: launch.lease,
             leased: launch.validator_enabled,
@@ -122,16 +136,24 @@ impl World {
         container.question += 1;
         container.asked_at = self.now;
         let (question, started) = (container.question, container.program_since.is_some());
+        let first = container.asks;
         let timeout_ms = (container.terms.stop_after_ms() / 3).clamp(100, LONGEST_ANSWER_MS);
         let reachable = self.machines[container.machine].reachable;
         if reachable && !lost {
-            self.at(self.now + latency, Event::Asked(execution, question, started));
+            self.at(self.now + latency, Event::Asked(execution, question, started, first));
         }
         self.at(self.now + timeout_ms, Event::Poll(execution, question));
     }
 
-    pub fn asked(&mut self, execution: ExecutionId, number: u64, started: bool) {
-        let Some(answer) = self.coordinator_answers(execution, started) else { return };
+    pub fn asked(
+        &mut self,
+        execution: ExecutionId,
+        number: u64,
+        started: bool,
+        first: CoordinatorNumber,
+    ) {
+        let answer = self.coordinators_answer(execution, number, started, first);
+        let Some(answer) = answer else { return };
         let (lost, latency) = (self.is_lost(), self.latency());
         let container = self.containers.get(&execution);
         let machine = container.map(|container| container.machine);
@@ -139,11 +161,18 @@ impl World {
             self.checks.zombies.granted(execution, self.now, lease_ms, container.terms);
         }
         if !lost && machine.is_some_and(|machine| self.machines[machine].reachable) {
-            self.at(self.now + latency, Event::Answered(execution, number, answer));
+            let term = self.lead.map_or(0, |lead| lead.term);
+            self.at(self.now + latency, Event::Answered(execution, number, answer, term));
         }
     }
 
-    pub fn answered(&mut self, execution: ExecutionId, number: u64, answer: Answer) {
+    pub fn answered(
+        &mut self,
+        execution: ExecutionId,
+        number: u64,
+        answer: Answer,
+        term: TermNumber,
+    ) {
         let now = self.now;
         let Some(container) = self.containers.get_mut(&execution) else { return };
         if container.question != number || container.wrapper_dead {
@@ -160,7 +189,12 @@ impl World {
                 self.checks.zombies.must_be_over(execution, now + grace_ms);
                 self.end_container(execution, StopCause::Invalid(reason), grace_ms);
             }
-            Answer::Valid(lease_ms) => self.extend(execution, lease_ms),
+            Answer::Valid(lease_ms) => {
+                if self.lead.is_some_and(|lead| lead.term > term) {
+                    self.sees(Sight::LateVerdict);
+                }
+                self.extend(execution, lease_ms);
+            }
         }
     }
 
@@ -242,6 +276,7 @@ impl World {
             self.checks.zombies.program_started(execution);
         }
         self.trace.note(self.now, || format!("{execution} starts the program of {job}/{group}"));
+        self.at(self.now, Event::Checkpoint(execution, 1));
         if let Some(left_ms) = left_ms {
             self.at(self.now + left_ms, Event::ProgramEnds(execution, 0));
         }
@@ -378,11 +413,24 @@ impl World {
     }
 
     pub fn good_bye_arrives(&mut self, execution: ExecutionId) {
-        let end = self.containers.get(&execution).and_then(|container| container.end.clone());
-        let Some(event) = end.filter(|_| self.coordinator.is_up()) else { return };
-        let ticket = Ticket(self.number());
-        self.waiters.insert(ticket, Waiter::Wrapper(execution));
-        self.hear(Input::Container { execution, event, reporter: Reporter::Wrapper(Some(ticket)) });
+        let Some(container) = self.containers.get(&execution) else { return };
+        let (first, many) = (container.asks, self.coordinators.len());
+        let Some(event) = container.end.clone() else { return };
+        for c in (first..first + many).map(|c| c % many) {
+            let coordinator = &mut self.coordinators[c];
+            if coordinator.process == Process::Stopped && many > 1 {
+                // It waits there, and the wrapper says it to the next one.
+                coordinator.missed.push(Event::GoodByeArrives(execution));
+                return self.asks_next(execution, c + 1);
+            }
+            if coordinator.term.is_some() {
+                let waiter = Waiter::Wrapper(execution);
+                return self.request(c, waiter, |ticket| {
+                    let reporter = Reporter::Wrapper(Some(ticket));
+                    Input::Container { execution, event, reporter }
+                });
+            }
+        }
     }
 
     pub fn good_bye_noted(&mut self, execution: ExecutionId) {

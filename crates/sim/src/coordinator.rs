@@ -1,352 +1,344 @@
-//! The shell around the engine, as the order law asks for it: freeze, commit, index, effects, view.
+//! The coordinators: processes that are dead, stand by, or believe that they lead; and how whoever wants
+//! something finds the one that does.
 //!
-//! One batch of steps is in flight at a time; what is heard meanwhile waits. A commit takes time, is
-//! refused, loses its ledger part, or ends with nobody knowing; and the coordinator dies at any moment,
-//! between a commit and its effects above all. Whatever dies is loaded again from what is durable.
+//! A term is all that a coordinator has of its lead: engine, index, clock, what waits and what is under
+//! way. It ends with the process, or when the coordinator learns that it leads no more; and a process that
+//! is stopped learns nothing, so it may wake with a term that is long over.
 
 use std::collections::{BTreeMap, VecDeque};
 
-use steadfast_engine::{
-    Effect, Engine, IndexChange, Input, MAX_LEAVE_VALID_MS, Reply, Reporter, Step,
-};
-use steadfast_ledger::JobLedger;
-use steadfast_model::{ContainerEvent, ExecutionId, JobId, Timestamp};
+use steadfast_engine::{Effect, Engine, Input, Reporter, Ticket};
+use steadfast_model::{ContainerEvent, ExecutionId, Timestamp};
 
-use crate::commit::Batch;
+use crate::agents::Process;
+use crate::commit::{Batch, InFlight};
+use crate::durable::{Head, TermNumber};
 use crate::index::{Answer, Index};
-use crate::invariants::View;
+use crate::invariants::Act;
 use crate::mutation::Mutation;
-use crate::recording::Recording;
+use crate::sights::Sight;
 use crate::world::{Event, Waiter, World};
 
-const MAX_BATCH: u64 = 4;
+/// Which coordinator, of those that there are.
+pub(crate) type CoordinatorNumber = usize;
 
-/// A term, or the time between two.
-#[derive(Default)]
+/// A coordinator's process.
 pub(crate) struct Coordinator {
-    pub engine: Option<Engine>,
+    pub process: Process,
+    /// The term that it believes to lead.
+    pub term: Option<Box<Term>>,
+    /// The term that it has won and not yet loaded.
+    pub won: Option<TermNumber>,
+    /// Whether it is cut off from the store.
+    pub cut_off: bool,
+    /// What happened while it was stopped.
+    pub missed: Vec<Event>,
+}
+
+/// A term, as its coordinator has it in memory.
+pub(crate) struct Term {
+    pub number: TermNumber,
+    pub engine: Engine,
     pub index: Index,
     pub inbox: VecDeque<Input>,
-    pub in_flight: Option<Batch>,
-    pub stopped: bool,
-    pub term: u64,
+    pub in_flight: Option<InFlight>,
+    /// A durable batch whose effects are being carried out.
+    pub carrying: Option<Carrying>,
+    pub waiters: BTreeMap<Ticket, Waiter>,
     /// What its wall clock shows beyond the simulated time; another one each term.
     pub clock_ms: u64,
+    /// When it must have stopped acting, unless its lease is renewed before.
+    pub tenure_until: u64,
+    /// The last commit that it knows of.
+    pub head: Head,
     pub wake_at: Option<u64>,
     /// The last answers as they were before the commit, for one of the mutations.
     pub told_early: BTreeMap<ExecutionId, Option<Timestamp>>,
-    /// The ledgers as they were some commits ago, for another.
-    pub old_ledgers: VecDeque<BTreeMap<JobId, std::sync::Arc<JobLedger>>>,
-    /// Steps of the engine.
-    pub steps: u64,
-    /// What it was told, if somebody wants to tell it again.
-    pub recording: Option<Recording>,
+}
+
+/// What is left to do of a batch that is durable.
+pub(crate) struct Carrying {
+    pub effects: VecDeque<Effect>,
+    pub batch: Batch,
+    /// The coordinator dies before the last effect.
+    pub cut_short: bool,
 }
 
 impl Coordinator {
-    pub fn is_up(&self) -> bool {
-        self.engine.is_some()
+    pub fn new() -> Self {
+        let process = Process::Dead;
+        Self { process, term: None, won: None, cut_off: false, missed: Vec::new() }
     }
 
-    pub fn engine(&self) -> Option<&Engine> {
-        self.engine.as_ref()
+    pub fn runs(&self) -> bool {
+        self.process == Process::Runs
     }
 
-    pub fn index(&self) -> &Index {
-        &self.index
+    pub fn is_dead(&self) -> bool {
+        self.process == Process::Dead
+    }
+}
+
+impl Term {
+    pub fn clock(&self, now: u64) -> Timestamp {
+        Timestamp::from_millis(self.clock_ms + now)
+    }
+
+    pub fn holds(&self, now: u64) -> bool {
+        now < self.tenure_until
     }
 
     /// Nothing waits and nothing is under way.
     pub fn is_idle(&self) -> bool {
-        self.in_flight.is_none() && self.inbox.is_empty()
-    }
-
-    pub fn clock(&self, now: u64) -> Timestamp {
-        Timestamp::from_millis(self.clock_ms + now)
+        self.in_flight.is_none() && self.inbox.is_empty() && self.carrying.is_none()
     }
 }
 
 impl World {
-    /// A container asks; `None` where nobody answers.
-    pub fn coordinator_answers(&mut self, execution: ExecutionId, started: bool) -> Option<Answer> {
-        if self.coordinator.stopped {
+    pub fn term(&self, c: CoordinatorNumber) -> Option<&Term> {
+        self.coordinators[c].term.as_deref()
+    }
+
+    pub fn term_mut(&mut self, c: CoordinatorNumber) -> Option<&mut Term> {
+        self.coordinators[c].term.as_deref_mut()
+    }
+
+    /// Whoever believes to lead this term.
+    pub fn coordinator_of(&self, term: TermNumber) -> Option<CoordinatorNumber> {
+        let believes = |c: &Coordinator| c.term.as_ref().is_some_and(|of| of.number == term);
+        self.coordinators.iter().position(believes)
+    }
+
+    /// The same, if its process can act now; if it is stopped, it will see `event` later.
+    pub fn awake_leader(&mut self, term: TermNumber, event: Event) -> Option<CoordinatorNumber> {
+        let c = self.coordinator_of(term)?;
+        if self.coordinators[c].runs() {
+            return Some(c);
+        }
+        self.coordinators[c].missed.push(event);
+        None
+    }
+
+    /// The term that leads, as whoever looks into the store and at the processes at once would see.
+    pub fn leading(&self) -> Option<(CoordinatorNumber, &Term)> {
+        let c = self.coordinator_of(self.lead.as_ref()?.term)?;
+        Some((c, self.term(c)?))
+    }
+
+    /// Who would take a request now.
+    pub fn serving(&self) -> Option<CoordinatorNumber> {
+        let serves =
+            |c: &Coordinator| c.runs() && c.term.as_ref().is_some_and(|term| term.holds(self.now));
+        self.coordinators.iter().position(serves)
+    }
+
+    /// Who would take it, now or when it wakes.
+    pub fn serving_or_asleep(&self) -> Option<CoordinatorNumber> {
+        let asleep = |c: &Coordinator| c.process == Process::Stopped && c.term.is_some();
+        self.serving().or_else(|| self.coordinators.iter().position(asleep))
+    }
+
+    /// Hands in a request whose answer somebody waits for.
+    pub fn request(
+        &mut self,
+        c: CoordinatorNumber,
+        waiter: Waiter,
+        input: impl FnOnce(Ticket) -> Input,
+    ) {
+        let ticket = Ticket(self.number());
+        if let Some(term) = self.term_mut(c) {
+            term.waiters.insert(ticket, waiter);
+            self.hear(c, input(ticket));
+        }
+    }
+
+    /// A container asks, first this coordinator and then the others; `None` where nobody answers.
+    pub fn coordinators_answer(
+        &mut self,
+        execution: ExecutionId,
+        question: u64,
+        started: bool,
+        first: CoordinatorNumber,
+    ) -> Option<Answer> {
+        let many = self.coordinators.len();
+        for c in (first..first + many).map(|c| c % many) {
+            match self.coordinators[c].process {
+                Process::Dead => {}
+                Process::Stopped => {
+                    // The question waits there, and whoever asked turns to the next one.
+                    let waits = Event::Asked(execution, question, started, c);
+                    self.coordinators[c].missed.push(waits);
+                    self.asks_next(execution, c + 1);
+                    return None;
+                }
+                Process::Runs => {
+                    if let Some(answer) = self.verdict(c, execution, started) {
+                        self.asks_next(execution, c);
+                        return Some(answer);
+                    }
+                }
+            }
+        }
+        Some(Answer::Unknown)
+    }
+
+    pub fn asks_next(&mut self, execution: ExecutionId, c: CoordinatorNumber) {
+        let many = self.coordinators.len();
+        if let Some(container) = self.containers.get_mut(&execution) {
+            container.asks = c % many;
+        }
+    }
+
+    /// What this coordinator says; `None` where another one has to be asked.
+    fn verdict(
+        &mut self,
+        c: CoordinatorNumber,
+        execution: ExecutionId,
+        started: bool,
+    ) -> Option<Answer> {
+        let (now, unlooked) = (self.now, self.mutated(Mutation::VerdictPastTenure));
+        let term = self.term_mut(c)?;
+        if !term.holds(now) && !unlooked {
             return None;
         }
-        if !self.coordinator.is_up() {
-            return Some(Answer::Unknown);
+        let clock = term.clock(now);
+        let answer = term.index.ask(execution, clock);
+        let news = started && term.index.note_started(execution);
+        let number = term.number;
+        match answer {
+            Answer::Valid(_) => self.acts(number, Act::Valid(execution)),
+            Answer::Invalid(_) => self.acts(number, Act::Invalid(execution)),
+            Answer::Unknown => {}
         }
-        let now = self.coordinator.clock(self.now);
-        let answer = self.coordinator.index.ask(execution, now);
-        if started && self.coordinator.index.note_started(execution) {
+        if news {
             let event = ContainerEvent::Started { pid: 2, wrapper_pid: 1 };
             let reporter = Reporter::Wrapper(None);
-            self.hear(Input::Container { execution, event, reporter });
+            self.hear(c, Input::Container { execution, event, reporter });
         }
         Some(answer)
     }
 
+    /// Somebody outside sees what a term does, and whether it may.
+    pub fn acts(&mut self, term: TermNumber, act: Act) {
+        let leads = self.lead_holds(term);
+        self.checks.acts(term, leads, act);
+    }
+
     /// Takes an input in; a copy may come again, at once or much later.
-    pub fn hear(&mut self, input: Input) {
-        if !self.coordinator.is_up() {
-            return;
-        }
+    pub fn hear(&mut self, c: CoordinatorNumber, input: Input) {
+        let Some(number) = self.term(c).map(|term| term.number) else { return };
         let may_repeat = !matches!(input, Input::Hello { .. } | Input::Submit { .. });
         if may_repeat && self.faulty && self.network_rng.chance(self.plan.odds.twice) {
             let later = if self.network_rng.chance(500) { 10 } else { 20_000 };
             let at = self.now + self.network_rng.between(0, later);
-            self.at(at, Event::Again(self.coordinator.term, Box::new(input.clone())));
+            self.at(at, Event::Again(number, Box::new(input.clone())));
         }
-        self.coordinator.inbox.push_back(input);
-        self.pump();
+        self.take_in(c, input);
     }
 
-    pub fn hear_again(&mut self, term: u64, input: Input) {
+    pub fn hear_again(&mut self, term: TermNumber, input: Input) {
         // Connections and tickets mean something within their term alone.
-        if self.coordinator.is_up() && self.coordinator.term == term {
-            self.coordinator.inbox.push_back(input);
-            self.pump();
+        if let Some(c) = self.coordinator_of(term) {
+            self.take_in(c, input);
         }
     }
 
-    pub fn wake(&mut self, term: u64) {
-        if self.coordinator.term == term {
-            self.coordinator.wake_at = None;
-            self.pump();
+    fn take_in(&mut self, c: CoordinatorNumber, input: Input) {
+        if let Some(term) = self.term_mut(c) {
+            term.inbox.push_back(input);
+            self.pump(c);
         }
     }
 
-    /// Steps the engine through what waits, until a commit is under way.
-    pub fn pump(&mut self) {
-        while self.coordinator.is_up()
-            && !self.coordinator.stopped
-            && self.coordinator.in_flight.is_none()
-        {
-            let mut batch = Batch::default();
-            let (mut counted, mut most) = (0, u64::MAX);
-            while counted < most {
-                let Some(input) = self.next_input() else { break };
-                // The label must not change which steps are committed together: neither what it alone
-                // brings counts, nor the ticks that follow it.
-                if !matches!(input, Input::LedgerRefused { .. } | Input::Deadline) {
-                    most = self.chance_now(1).between(1, MAX_BATCH);
-                    counted += 1;
-                }
-                self.step(input, &mut batch);
-            }
-            if batch.steps.is_empty() {
-                break;
-            }
-            if batch.writes_nothing() {
-                self.observe(&batch);
-                self.carry_out(batch, usize::MAX);
-            } else if self.is_of_the_label(&batch) {
-                // It takes no time: what the label alone writes must not change when the next step comes.
-                let batch = self.apply(batch);
-                self.carry_out(batch, usize::MAX);
-            } else {
-                self.begin_commit(batch);
-            }
-        }
-        self.set_alarm();
-    }
-
-    /// Time comes first: what it has brought about must not be mixed up with a report, so that the
-    /// oracle knows which of the two was first.
-    fn next_input(&mut self) -> Option<Input> {
-        let now = self.coordinator.clock(self.now);
-        let engine = self.coordinator.engine.as_ref()?;
-        let loading = matches!(self.coordinator.inbox.front(), Some(Input::TookOver));
-        let due = engine.next_deadline().is_some_and(|deadline| deadline <= now);
-        if due && !loading {
-            return Some(Input::Deadline);
-        }
-        self.coordinator.inbox.pop_front()
-    }
-
-    fn step(&mut self, input: Input, batch: &mut Batch) {
-        let now = self.coordinator.clock(self.now);
-        let Some(engine) = self.coordinator.engine.as_mut() else { return };
-        if let Some(recording) = &mut self.coordinator.recording {
-            recording.step(input.clone(), now);
-        }
-        let mut told = input.clone();
-        if let Input::PlanLeave { request, .. } = &mut told
-            && self.mutation == Some(Mutation::ExpiryIgnored)
-        {
-            request.valid_ms = MAX_LEAVE_VALID_MS;
-        }
-        let mut step = engine.step(now, told);
-        if self.mutation == Some(Mutation::DrainBurnsARestore) {
-            burn_a_restore(&input, &mut step);
-        }
-        if !(step.writes_nothing() && matches!(input, Input::Heard { .. } | Input::Deadline)) {
-            self.trace.note(self.now, || format!("{}{}", brief(&input), outcome(&step)));
-        }
-        self.coordinator.steps += 1;
-        for execution in &step.freeze {
-            if self.mutated(Mutation::IndexNotFrozen) {
-                let last = self.coordinator.index.last_answer(*execution);
-                self.coordinator.told_early.insert(*execution, last);
-            } else if !self.mutated(Mutation::RevokedGoesOn) {
-                self.coordinator.index.freeze(*execution);
-            }
-        }
-        batch.steps.push((input, step));
-    }
-
-    fn set_alarm(&mut self) {
-        let coordinator = &mut self.coordinator;
-        let Some(deadline) = coordinator.engine.as_ref().and_then(|e| e.next_deadline()) else {
-            return;
-        };
-        if coordinator.in_flight.is_some() || coordinator.stopped {
+    /// The coordinator's process dies. What it has sent to the store may land all the same.
+    pub fn coordinator_dies(&mut self, c: CoordinatorNumber) {
+        if self.coordinators[c].is_dead() {
             return;
         }
-        let at = deadline.as_millis().saturating_sub(coordinator.clock_ms).max(self.now);
-        if coordinator.wake_at.is_none_or(|wake_at| at < wake_at) {
-            coordinator.wake_at = Some(at);
-            let term = coordinator.term;
-            self.at(at, Event::Wake(term));
+        let rng = &mut self.chance_of(c, 4);
+        self.lands_or_not(c, rng.chance(500));
+        let coordinator = &mut self.coordinators[c];
+        coordinator.process = Process::Dead;
+        coordinator.won = None;
+        coordinator.missed.clear();
+        let term = coordinator.term.take();
+        if let Some(term) = term {
+            self.links_break(term.number);
+        }
+        let most_ms = if rng.chance(700) { 300 } else { 20_000 };
+        let down_ms = rng.between(5, most_ms);
+        self.trace.note(self.now, || format!("coordinator {c} is down for {down_ms} ms"));
+        self.at(self.now + down_ms, Event::CoordinatorStarts(c));
+    }
+
+    pub fn coordinator_starts(&mut self, c: CoordinatorNumber) {
+        if self.coordinators[c].is_dead() {
+            self.coordinators[c].process = Process::Runs;
+            self.campaign(c);
         }
     }
 
-    /// Index, effects, view; at most so many effects, where the coordinator dies among them.
-    pub fn carry_out(&mut self, batch: Batch, mut most: usize) {
-        let mut answers = Vec::new();
-        let goes_on = self.mutated(Mutation::RevokedGoesOn);
-        let remembers = self.mutated(Mutation::ContainersRemembered);
-        for (_, step) in &batch.steps {
-            let jobs = step.jobs.iter().flat_map(|job| &job.index);
-            for change in step.index.iter().chain(jobs) {
-                match change {
-                    IndexChange::Remove(_) if remembers => continue,
-                    IndexChange::Invalid(id, ..) if goes_on => {
-                        answers.push((*id, self.coordinator.index.last_answer(*id)));
-                        continue;
-                    }
-                    _ => {}
-                }
-                answers.extend(self.coordinator.index.change(change));
-            }
-        }
-        self.tell_last_answers(answers);
-        for (input, step) in batch.steps {
-            if matches!(input, Input::TookOver) {
-                self.coordinator.index.serves = true;
-            }
-            let jobs = step.jobs.into_iter().flat_map(|job| job.effects);
-            for effect in jobs.chain(step.effects) {
-                if most == 0 {
-                    return;
-                }
-                most -= 1;
-                self.take_effect(effect);
-            }
-        }
-        for job in batch.refused.iter().rev() {
-            let durable = self.durable.ledgers.get(job).cloned();
-            self.coordinator.inbox.push_front(Input::LedgerRefused { job: *job, durable });
-        }
-        if !matches!(self.coordinator.inbox.front(), Some(Input::LedgerRefused { .. })) {
-            self.look_at_view();
-        }
-    }
-
-    fn tell_last_answers(&mut self, mut answers: Vec<(ExecutionId, Option<Timestamp>)>) {
-        if answers.is_empty() || self.mutated(Mutation::LastAnswersUntold) {
+    pub fn stop_coordinator(&mut self, c: CoordinatorNumber, for_ms: u64) {
+        if !self.coordinators[c].runs() {
             return;
         }
-        for (execution, last) in &mut answers {
-            if self.mutated(Mutation::LeaseNotWaitedFor) {
-                *last = None;
-            }
-            if let Some(early) = self.coordinator.told_early.get(execution) {
-                *last = *early;
-            }
+        self.trace.note(self.now, || format!("coordinator {c} is stopped for {for_ms} ms"));
+        self.coordinators[c].process = Process::Stopped;
+        self.at(self.now + for_ms, Event::CoordinatorContinues(c));
+        if let Some(term) = self.term(c).map(|term| term.number) {
+            self.links_go_silent(term);
         }
-        self.coordinator.inbox.push_back(Input::LastAnswers(answers));
     }
 
-    pub fn take_effect(&mut self, effect: Effect) {
-        match effect {
-            Effect::Send(connection, message) => self.send_down(connection, message),
-            Effect::Reply(ticket, reply) => {
-                let Some(waiter) = self.waiters.remove(&ticket) else { return };
-                if self.is_lost() {
-                    return;
+    /// It goes on where it was. What came meanwhile is seen before its own loop moves, or after.
+    pub fn coordinator_continues(&mut self, c: CoordinatorNumber) {
+        if self.coordinators[c].process != Process::Stopped {
+            return;
+        }
+        self.trace.note(self.now, || format!("coordinator {c} goes on"));
+        self.coordinators[c].process = Process::Runs;
+        self.note_deposed(c);
+        let loop_first = self.chance_of(c, 6).chance(500);
+        if loop_first {
+            self.at(self.now, Event::GoesOn(c));
+        }
+        for event in std::mem::take(&mut self.coordinators[c].missed) {
+            self.at(self.now, event);
+        }
+        if !loop_first {
+            self.at(self.now, Event::GoesOn(c));
+        }
+    }
+
+    /// Where a leader was stopped that wakes when another one leads.
+    fn note_deposed(&mut self, c: CoordinatorNumber) {
+        let later = self.lead.map_or(0, |lead| lead.term);
+        let Some(term) = self.term(c).filter(|term| term.number < later) else { return };
+        let in_effects = term.carrying.is_some();
+        let sent = term.in_flight.as_ref().map(|commit| commit.sent);
+        match sent {
+            Some(true) => self.sees(Sight::DeposedInCommit),
+            Some(false) => self.sees(Sight::DeposedBeforeSending),
+            None if in_effects => self.sees(Sight::DeposedInEffects),
+            None => {}
+        }
+    }
+
+    /// The step at which it was stopped.
+    pub fn goes_on(&mut self, c: CoordinatorNumber) {
+        if !self.coordinators[c].runs() {
+            return;
+        }
+        match self.term(c) {
+            None => self.campaign(c),
+            Some(term) => {
+                let unsent = term.in_flight.as_ref().is_some_and(|commit| !commit.sent);
+                if unsent {
+                    self.send_commit(c);
                 }
-                match (waiter, reply) {
-                    (Waiter::Submitter(number), Reply::Submitted(id)) => {
-                        self.submit_answered(number, id);
-                    }
-                    (Waiter::Wrapper(execution), Reply::EndNoted) => {
-                        let latency = self.latency();
-                        self.at(self.now + latency, Event::GoodByeNoted(execution));
-                    }
-                    (Waiter::Stopper(job), reply) => self.stop_answered(job, &reply),
-                    (Waiter::Operator(errand), reply) => self.leave_answered(errand, reply),
-                    _ => {}
-                }
+                self.perform(c);
+                self.pump(c);
             }
         }
-    }
-
-    /// What a reader would be shown now.
-    fn look_at_view(&mut self) {
-        if let Some(engine) = &self.coordinator.engine {
-            self.checks.view(&View {
-                engine,
-                durable: &self.durable,
-                index: &self.coordinator.index,
-                now: self.coordinator.clock(self.now),
-                lost_listed_ms: self.plan.settings.lost_listed_ms,
-                ttl_ms: self.plan.settings.pending_incident_ttl_ms,
-                refused: &self.refused,
-                stopped: &self.stopped,
-                submitted: &self.submitted,
-                planned: &self.planned,
-            });
-        }
-    }
-}
-
-fn burn_a_restore(input: &Input, step: &mut Step) {
-    if !matches!(input, Input::PlanLeave { .. }) || step.member_event.is_none() {
-        return;
-    }
-    for record in step.jobs.iter_mut().filter_map(|job| job.writes.record.as_mut()) {
-        for pipeline in &mut std::sync::Arc::make_mut(record).pipelines {
-            pipeline.budget_used += 1;
-        }
-    }
-}
-
-/// What a step decided, as far as it tells the story.
-fn outcome(step: &Step) -> String {
-    let mut text = String::new();
-    if let Some(event) = &step.member_event {
-        text.push_str(&format!("\n{:14}lost: {} ({})", "", event.member, event.evidence));
-    }
-    for job in &step.jobs {
-        let ended = job.writes.ended.as_ref().map(|history| &history.job);
-        let Some(record) = job.writes.record.as_deref().or(ended) else { continue };
-        text.push_str(&format!("\n{:14}job {} {}", "", record.id, record.status));
-        for pipeline in &record.pipelines {
-            let number = pipeline.attempt;
-            text.push_str(&format!(", {} {} #{number}", pipeline.id, pipeline.status));
-        }
-    }
-    text
-}
-
-fn brief(input: &Input) -> String {
-    match input {
-        Input::Submit { spec, .. } => format!("Submit {}", spec.name),
-        Input::Hello { connection, member, containers, .. } => {
-            format!("Hello {} {connection:?} with {containers:?}", member.uuid)
-        }
-        Input::Heard { member, .. } => format!("Heard {member}"),
-        Input::Container { execution, event, .. } => format!("{execution}: {event:?}"),
-        other => format!("{other:?}"),
     }
 }

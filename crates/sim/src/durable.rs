@@ -13,7 +13,26 @@ use steadfast_engine::records::{
 use steadfast_engine::{MemberWrite, RequestWrite, Step};
 use steadfast_ledger::JobLedger;
 use steadfast_model::{Epoch, JobId, MemberEventSeq, MemberUuid, RequestId, Timestamp};
-use steadfast_store::{LeaderInfo, MemoryStore, Op, ops_of};
+use steadfast_store::{CheckpointGuard, LeaderInfo, MemoryStore, Op, ops_of};
+
+/// A term, as its coordinator, the store and everybody outside number it.
+pub(crate) type TermNumber = u64;
+
+/// Which commit was the last: what every commit compares, and moves.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Head {
+    /// Whose commit.
+    pub term: TermNumber,
+    /// Its number, over all terms.
+    pub n: u64,
+}
+
+impl Head {
+    /// The head after one more commit of the same term.
+    pub fn next(self) -> Self {
+        Self { n: self.n + 1, ..self }
+    }
+}
 
 /// The records, as the newest commit left them.
 #[derive(Clone, Debug, Default)]
@@ -32,11 +51,14 @@ pub struct Durable {
     journal: Vec<MemberEvent>,
     store: MemoryStore,
     epoch: Epoch,
+    /// The last commit.
+    pub head: Head,
 }
 
 impl Durable {
     /// Commits steps as one transaction. The ledger's part of a job in `refused` is left out, and its
-    /// record says what it owes; that of a job in `apart` is left out and nobody is told.
+    /// record says what it owes; that of a job in `apart` is left out and nobody is told. What it is
+    /// compared with was compared before: see `etcd.rs`.
     ///
     /// # Errors
     /// The store does not take what it must take.
@@ -45,6 +67,7 @@ impl Durable {
         steps: impl Iterator<Item = &'a Step> + Clone,
         refused: &[JobId],
         apart: &[JobId],
+        head: Head,
     ) -> Result<(), String> {
         let jobs = steps.clone().flat_map(|step| &step.jobs);
         let newest: BTreeMap<JobId, Arc<JobLedger>> = jobs
@@ -67,16 +90,17 @@ impl Durable {
                 other => other,
             }));
         }
+        self.head = head;
         ops.retain(|op| !(op.is_ledger_part() && op.job().is_some_and(left_out)));
         let committed = self.store.apply(self.epoch, &ops);
         committed.map(drop).map_err(|error| format!("the store refused a commit: {error}"))
     }
 
-    /// Begins a term and loads what it starts from.
+    /// Begins a term, and moves the head to it.
     ///
     /// # Errors
-    /// The store cannot be read, or gives back what was not written.
-    pub fn load(&mut self) -> Result<Snapshot, String> {
+    /// The store cannot be read.
+    pub fn begin_term(&mut self, term: TermNumber) -> Result<(), String> {
         let me = LeaderInfo {
             url: "http://coordinator".to_owned(),
             host: "simulated".to_owned(),
@@ -86,6 +110,20 @@ impl Durable {
             since: Timestamp::default(),
         };
         self.epoch = self.store.begin_term(&me).map_err(|error| error.to_string())?;
+        self.head = Head { term, ..self.head.next() };
+        Ok(())
+    }
+
+    /// Puts a checkpoint past the commits; whether the store takes it.
+    pub fn put_checkpoint(&self, guard: CheckpointGuard, count: u64) -> bool {
+        self.store.put_checkpoint(guard, &count.to_be_bytes()).is_ok()
+    }
+
+    /// Loads what a term starts from.
+    ///
+    /// # Errors
+    /// The store cannot be read, or gives back what was not written.
+    pub fn load(&self) -> Result<Snapshot, String> {
         let loaded = self.store.snapshot().map_err(|error| error.to_string())?.snapshot;
         let mut read = loaded.clone();
         read.finished.sort();
@@ -147,7 +185,8 @@ impl Durable {
         }
     }
 
-    fn snapshot(&self) -> Snapshot {
+    /// All that a term starts from, as it was written.
+    pub fn snapshot(&self) -> Snapshot {
         let finished = self
             .history
             .iter()

@@ -3,7 +3,10 @@
 use steadfast_model::{ExecutionId, JobId};
 
 use crate::agents::{AgentNumber, Machine, Process};
+use crate::ambush::{Ambush, Blow};
+use crate::coordinator::CoordinatorNumber;
 use crate::plan::Fault;
+use crate::rng::Rng;
 use crate::world::{Event, World};
 
 /// Slots of the machine that comes when the faults stop: enough for every job.
@@ -49,8 +52,12 @@ impl World {
                     self.wrapper_killed(execution);
                 }
             }
-            Fault::CoordinatorKilled => self.coordinator_dies(),
-            Fault::CoordinatorStopped => self.stop_the_coordinator(),
+            Fault::CoordinatorKilled => self.hit_a_coordinator(|_| Blow::Killed),
+            Fault::CoordinatorStopped => {
+                self.hit_a_coordinator(|rng| Blow::Stopped(rng.between(100, 30_000)));
+            }
+            Fault::CoordinatorCutOff => self.cut_off_a_coordinator(),
+            Fault::EtcdStopped => self.stop_etcd(),
             Fault::Cancel => {
                 let jobs: Vec<JobId> = self.durable.jobs.keys().copied().collect();
                 // Cancelling is final: not at every turn.
@@ -93,7 +100,12 @@ impl World {
 
     fn lose_a_machine(&mut self) {
         let back_ms = self.fault_rng.between(1_000, 15_000);
-        let Some(number) = self.some_agent() else { return };
+        if let Some(number) = self.some_agent() {
+            self.lose_machine_of(number, back_ms);
+        }
+    }
+
+    pub fn lose_machine_of(&mut self, number: AgentNumber, back_ms: u64) {
         let Some(agent) = self.agents.get_mut(&number) else { return };
         agent.process = Process::Dead;
         let (machine, connection) = (agent.machine, agent.connection.take());
@@ -128,12 +140,47 @@ impl World {
         self.at(self.now + for_ms, Event::Reachable(at));
     }
 
-    fn stop_the_coordinator(&mut self) {
-        let for_ms = self.fault_rng.between(100, 30_000);
-        if self.coordinator.is_up() && !self.coordinator.stopped {
-            self.coordinator.stopped = true;
-            self.at(self.now + for_ms, Event::CoordinatorContinues);
+    /// The one that leads, more often than another one.
+    fn some_coordinator(&mut self) -> CoordinatorNumber {
+        let many = self.coordinators.len();
+        if many == 1 {
+            return 0;
         }
+        let any = self.fault_rng.between(0, many as u64 - 1);
+        let any = usize::try_from(any).unwrap_or(0);
+        let leader = self.leading().map(|(c, _)| c);
+        leader.filter(|_| self.fault_rng.chance(800)).unwrap_or(any)
+    }
+
+    /// A coordinator is killed or stopped, at once or at one of its next steps.
+    fn hit_a_coordinator(&mut self, blow: fn(&mut Rng) -> Blow) {
+        let blow = blow(&mut self.fault_rng);
+        let c = self.some_coordinator();
+        if self.plan.etcd.is_some() && self.fault_rng.chance(600) {
+            let passes = self.fault_rng.between(0, 8);
+            self.ambush = Some(Ambush { passes, blow, from_loss: false });
+        } else {
+            self.strike(c, blow);
+        }
+    }
+
+    fn cut_off_a_coordinator(&mut self) {
+        let for_ms = self.fault_rng.between(500, 15_000);
+        let c = self.some_coordinator();
+        self.coordinators[c].cut_off = true;
+        self.at(self.now + for_ms, Event::CoordinatorReachesEtcd(c));
+    }
+
+    pub fn coordinator_reaches_etcd(&mut self, c: CoordinatorNumber) {
+        self.coordinators[c].cut_off = false;
+        self.campaign_soon(c);
+    }
+
+    /// Every node of the store is stopped for a while.
+    fn stop_etcd(&mut self) {
+        let for_ms = self.fault_rng.between(200, 12_000);
+        self.etcd_away_until = self.etcd_away_until.max(self.now + for_ms);
+        self.at(self.etcd_away_until, Event::EtcdBack);
     }
 
     /// The faults stop: whoever is stopped goes on, whatever is cut off can be reached, and there is
@@ -141,7 +188,13 @@ impl World {
     pub fn faults_end(&mut self) {
         self.trace.note(self.now, || "the faults end".to_owned());
         self.faulty = false;
-        self.coordinator_continues();
+        self.ambush = None;
+        self.etcd_away_until = self.now;
+        self.at(self.now, Event::EtcdBack);
+        for c in 0..self.coordinators.len() {
+            self.coordinator_continues(c);
+            self.coordinator_reaches_etcd(c);
+        }
         for machine in 0..self.machines.len() {
             if !self.machines[machine].reachable {
                 self.reachable(machine);

@@ -5,17 +5,26 @@
 //! by its number. What must hold is judged from outside, by one file for each invariant under
 //! `invariants`, and each of them has been seen to fail on a mistake made on purpose ([`Mutation`]).
 //!
+//! In half of the seeds there is one coordinator with the store embedded in it. In the others up to three
+//! share a store of several nodes: one leads, for as long as its lease is renewed; it is stopped, killed or
+//! cut off at any step, and wakes with a term that is over; commits land late, and nobody says so.
+//!
 //! The story of a seed: a plan is drawn (cluster, jobs, which faults), the faults come until a time,
 //! then they stop and everything must settle, then every job is cancelled and nothing may be left.
 
 mod agents;
+mod ambush;
+mod checkpoints;
 mod commit;
 mod containers;
 mod coordinator;
 mod durable;
+mod etcd;
 mod faults;
 mod index;
 mod invariants;
+mod lead;
+mod leader;
 mod leaves;
 mod mutation;
 mod network;
@@ -24,23 +33,27 @@ mod plan;
 mod recording;
 mod rng;
 mod running_jobs;
+mod sights;
 mod story;
-mod term;
 mod trace;
 mod users;
+mod walk;
 mod world;
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+pub use ambush::Blow;
 use invariants::Broken;
 pub use invariants::{Invariant, JobTrace};
 pub use mutation::Mutation;
 use plan::Plan;
 pub use recording::Recording;
 pub use running_jobs::RunningJobs;
+pub use sights::{Sight, Sights};
 use steadfast_model::LossCause;
 use trace::Trace;
+pub use walk::{Walk, Walked};
 use world::{Event, World};
 
 /// After the last fault, jobs may take this long to settle: leases, pauses and work add up.
@@ -78,6 +91,8 @@ pub struct Played {
     pub simulated_ms: u64,
     /// Losses that were planned, by how they were noticed.
     pub planned: BTreeMap<LossCause, u64>,
+    /// What was seen around changes of leader.
+    pub sights: Sights,
     /// What happened to the jobs, if it was kept.
     pub jobs: JobTrace,
     /// What the engine was told, if it was kept.
@@ -150,18 +165,19 @@ fn attempt(seed: u64, options: &Options, trace: Trace) -> Result<Played, (Broken
     world.checks.off = options.unchecked;
     world.checks.only = options.only;
     world.checks.jobs.kept = options.job_trace;
-    world.coordinator.recording = options.record.then(Recording::default);
+    world.recording = options.record.then(Recording::default);
     // The engine stops on a state that cannot be; that is a failure of the seed like any other.
     let verdict = catch_unwind(AssertUnwindSafe(|| tell(&mut world)));
     let verdict = verdict.unwrap_or_else(|panic| Err((Invariant::Transitions, said(&*panic))));
     match verdict {
         Ok(()) => Ok(Played {
-            steps: world.coordinator.steps,
+            steps: world.steps,
             events: world.events,
             simulated_ms: world.now,
             planned: world.checks.planned,
+            sights: world.sights,
             jobs: world.checks.jobs,
-            recording: world.coordinator.recording.unwrap_or_default(),
+            recording: world.recording.unwrap_or_default(),
         }),
         Err(what) => Err((what, world.trace.text())),
     }

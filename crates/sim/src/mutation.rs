@@ -38,4 +38,22 @@ pub enum Mutation {
     DrainForgotten,
     /// A commit whose ledger part is refused is not applied at all.
     LabelStandsInTheWay,
+    /// A leader answers containers without a look at its tenure.
+    VerdictPastTenure,
+    /// A leader carries out what is durable without a look at its tenure.
+    EffectsPastTenure,
+    /// A commit compares who leads, and not the head.
+    HeadNotCompared,
+    /// A commit compares the head, and not who leads.
+    LeaderNotCompared,
+    /// A commit compares neither.
+    NothingCompared,
+    /// A commit that nobody answers is taken for one that was not applied.
+    UnknownTakenForRefused,
+    /// A checkpoint is put without a look whether it is still the one that was seen.
+    CheckpointNotCompared,
+    /// A new leader starts from what was durable before the last commit of the one before it.
+    StartsBehind,
+    /// A new leader assumes of no container that it was told "valid".
+    NothingAssumed,
 }

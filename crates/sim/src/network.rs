@@ -4,7 +4,11 @@ use steadfast_engine::{AgentMessage, Connection, Input, Reporter};
 use steadfast_model::{ContainerEvent, ExecutionId, MemberUuid};
 
 use crate::agents::AgentNumber;
+use crate::durable::TermNumber;
 use crate::world::{Event, World};
+
+/// An agent leaves a connection that carried nothing for so long.
+const SILENCE_MS: u64 = 5_000;
 
 /// What an agent says.
 #[derive(Clone, Debug)]
@@ -21,6 +25,8 @@ pub(crate) enum Uplink {
 #[derive(Clone, Debug)]
 pub(crate) struct Link {
     pub agent: AgentNumber,
+    /// The term that it leads to.
+    pub term: TermNumber,
     /// Who the agent said it is on this connection.
     pub member: MemberUuid,
     /// Whether what the agent sends can still arrive.
@@ -32,8 +38,8 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    pub fn new(agent: AgentNumber, member: MemberUuid) -> Self {
-        Self { agent, member, up: true, down: true, up_last: 0, down_last: 0 }
+    pub fn new(agent: AgentNumber, term: TermNumber, member: MemberUuid) -> Self {
+        Self { agent, term, member, up: true, down: true, up_last: 0, down_last: 0 }
     }
 }
 
@@ -86,13 +92,46 @@ impl World {
         }
     }
 
+    /// The coordinator's end of a term's connections closes, with the term or with its process. Of several
+    /// coordinators it is known what they leave behind: what was sent before still arrives, late perhaps.
+    pub fn links_break(&mut self, term: TermNumber) {
+        let of_term = self.links.iter().filter(|(_, link)| link.term == term);
+        let of_term: Vec<Connection> = of_term.map(|(connection, _)| *connection).collect();
+        for connection in of_term {
+            let latency = self.network_rng.between(0, 30);
+            let Some(link) = self.links.get_mut(&connection) else { continue };
+            link.up = false;
+            let (agent, last) = (link.agent, link.down_last);
+            if self.plan.etcd.is_some() {
+                self.at(last.max(self.now + latency), Event::AgentSeesClosed(agent, connection));
+            } else {
+                self.links.remove(&connection);
+                self.at(self.now + latency, Event::AgentSeesClosed(agent, connection));
+            }
+        }
+    }
+
+    /// A coordinator that is stopped says nothing; where there are others, its agents turn to them.
+    pub fn links_go_silent(&mut self, term: TermNumber) {
+        if self.plan.etcd.is_none() {
+            return;
+        }
+        let of_term = self.links.iter().filter(|(_, link)| link.term == term);
+        let of_term: Vec<Connection> = of_term.map(|(connection, _)| *connection).collect();
+        for connection in of_term {
+            // It was last heard up to a second ago.
+            let heard_ms = self.network_rng.between(0, 1_000);
+            self.at(self.now + SILENCE_MS - heard_ms, Event::LinkSilent(connection));
+        }
+    }
+
     pub fn uplink_arrives(&mut self, connection: Connection, message: Uplink) {
         let Some(link) = self.links.get(&connection) else { return };
         let closed = matches!(message, Uplink::Closed);
         if !link.up && !closed {
             return;
         }
-        let member = link.member;
+        let (member, term) = (link.member, link.term);
         let input = match message {
             Uplink::Hello(input) => *input,
             Uplink::Beat => Input::Heard { member, connection },
@@ -106,6 +145,8 @@ impl World {
                 Input::Disconnected { member, connection, by_us: false }
             }
         };
-        self.hear(input);
+        if let Some(c) = self.coordinator_of(term) {
+            self.hear(c, input);
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! Operators: they plan leaves and drain members, ask again under the same id when nobody answers, use an
 //! id twice by mistake, and then end the agent, in one way or another, soon or late or not at all.
 
-use steadfast_engine::{Input, LeaveRequest, Reply, Ticket};
+use steadfast_engine::{Input, LeaveRequest, Reply};
 
 use crate::agents::AgentNumber;
 use crate::world::{Event, Waiter, World};
@@ -18,6 +18,13 @@ pub(crate) struct Errand {
     agent: AgentNumber,
     asked: u32,
     answered: bool,
+}
+
+impl Errand {
+    /// Nobody was asked yet.
+    pub fn new(request: LeaveRequest, agent: AgentNumber) -> Self {
+        Self { request, agent, asked: 0, answered: false }
+    }
 }
 
 impl World {
@@ -41,8 +48,7 @@ impl World {
             valid_ms,
             drain: rng.chance(500),
         };
-        let errand = Errand { request, agent: number, asked: 0, answered: false };
-        self.errands.push(errand);
+        self.errands.push(Errand::new(request, number));
         self.ask_for_leave(self.errands.len() - 1);
     }
 
@@ -61,10 +67,11 @@ impl World {
         errand.asked += 1;
         let request = errand.request.clone();
         self.at(self.now + PATIENCE_MS, Event::AskForLeave(number));
-        if self.coordinator.is_up() && !self.coordinator.stopped && !self.is_lost() {
-            let ticket = Ticket(self.number());
-            self.waiters.insert(ticket, Waiter::Operator(number));
-            self.hear(Input::PlanLeave { ticket, request });
+        if let Some(c) = self.serving()
+            && !self.is_lost()
+        {
+            let waiter = Waiter::Operator(number);
+            self.request(c, waiter, |ticket| Input::PlanLeave { ticket, request });
         }
     }
 

@@ -37,9 +37,13 @@ pub enum Fault {
     CoordinatorStopped,
     /// Somebody cancels a job.
     Cancel,
+    /// A coordinator is cut off from the store and later is not.
+    CoordinatorCutOff,
+    /// Every node of the store is stopped and later continued.
+    EtcdStopped,
 }
 
-/// Every fault.
+/// Every fault that comes with any store.
 const FAULTS: [Fault; 11] = [
     Fault::AgentKilled,
     Fault::AgentStopped,
@@ -79,6 +83,21 @@ pub struct Odds {
     pub program_fails: u64,
 }
 
+/// A store of several nodes, and several coordinators on it.
+#[derive(Clone, Debug)]
+pub struct Etcd {
+    /// How many.
+    pub coordinators: usize,
+    /// How long the leader's lease lives without a renewal.
+    pub ttl_ms: u64,
+    /// A commit lies in a node that is paused, and lands late, in thousandths.
+    pub held: u64,
+    /// A commit's answer is lost, in thousandths.
+    pub unanswered: u64,
+    /// A member's loss is always committed in several transactions.
+    pub always_splits: bool,
+}
+
 /// What a seed decides beforehand.
 #[derive(Clone, Debug)]
 pub struct Plan {
@@ -96,6 +115,9 @@ pub struct Plan {
     pub leave_every_ms: Option<u64>,
     /// Faults in passing.
     pub odds: Odds,
+    /// The store and the coordinators where one machine is not enough; else there is one coordinator, with
+    /// the store embedded in it.
+    pub etcd: Option<Etcd>,
     /// The engine's settings.
     pub settings: Settings,
 }
@@ -132,7 +154,9 @@ impl Plan {
             dies_after_commit: sometimes(300, 30),
             program_fails: sometimes(500, 500),
         };
-        let faults = FAULTS.into_iter().filter(|_| !calm && rng.chance(450)).collect();
+        let mut faults: Vec<Fault> =
+            FAULTS.into_iter().filter(|_| !calm && rng.chance(450)).collect();
+        let etcd = Etcd::draw(seed, calm, &mut faults);
         let job_count = rng.between(1, 4);
         let mut operators = Rng::new(seed, 7);
         let leaves = !calm && operators.chance(500);
@@ -141,6 +165,7 @@ impl Plan {
             slots: (0..machines).map(|_| small(rng, 1, 5)).collect(),
             jobs: (0..job_count).map(|number| job(rng, number)).collect(),
             faults,
+            etcd,
             fault_every_ms: rng.between(500, 9_000),
             faults_end_ms: rng.between(15_000, 60_000),
             odds,
@@ -158,6 +183,38 @@ impl Plan {
                 finished_jobs: 100,
             },
         }
+    }
+}
+
+impl Etcd {
+    /// Half of the seeds have one.
+    fn draw(seed: u64, calm: bool, faults: &mut Vec<Fault>) -> Option<Self> {
+        let rng = &mut Rng::new(seed, 8);
+        if rng.chance(500) {
+            return None;
+        }
+        let own = [
+            Fault::CoordinatorKilled,
+            Fault::CoordinatorStopped,
+            Fault::CoordinatorCutOff,
+            Fault::EtcdStopped,
+        ];
+        let drawn =
+            own.into_iter().filter(|fault| !calm && rng.chance(450) && !faults.contains(fault));
+        let drawn: Vec<Fault> = drawn.collect();
+        faults.extend(drawn);
+        let mut sometimes = |most: u64| {
+            if !calm && rng.chance(500) { rng.between(1, most) } else { 0 }
+        };
+        let (held, unanswered) = (sometimes(80), sometimes(80));
+        let coordinators = [1, 2, 2, 3].get(usize::try_from(rng.between(0, 3)).unwrap_or(0));
+        Some(Self {
+            coordinators: coordinators.copied().unwrap_or(2),
+            ttl_ms: rng.between(2, 5) * 1_000,
+            held,
+            unanswered,
+            always_splits: false,
+        })
     }
 }
 

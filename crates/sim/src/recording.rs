@@ -1,9 +1,13 @@
 //! What an engine was told over all of its terms, so that it can be told again with nothing around it:
 //! that is what the engine alone costs.
 
+use std::collections::BTreeMap;
+
 use steadfast_engine::records::Snapshot;
 use steadfast_engine::{Engine, Input, Settings};
 use steadfast_model::{TermNonce, Timestamp};
+
+use crate::coordinator::CoordinatorNumber;
 
 #[derive(Clone, Debug)]
 enum Told {
@@ -11,30 +15,35 @@ enum Told {
     Step(Input, Timestamp),
 }
 
-/// Loads and inputs, in order.
+/// Loads and inputs, in order, each with the coordinator whose engine it was.
 #[derive(Clone, Debug, Default)]
-pub struct Recording(Vec<Told>);
+pub struct Recording(Vec<(CoordinatorNumber, Told)>);
 
 impl Recording {
-    pub(crate) fn load(&mut self, from: (Snapshot, Settings, TermNonce), now: Timestamp) {
-        self.0.push(Told::Load(Box::new(from), now));
+    pub(crate) fn load(
+        &mut self,
+        c: CoordinatorNumber,
+        from: (Snapshot, Settings, TermNonce),
+        now: Timestamp,
+    ) {
+        self.0.push((c, Told::Load(Box::new(from), now)));
     }
 
-    pub(crate) fn step(&mut self, input: Input, now: Timestamp) {
-        self.0.push(Told::Step(input, now));
+    pub(crate) fn step(&mut self, c: CoordinatorNumber, input: Input, now: Timestamp) {
+        self.0.push((c, Told::Step(input, now)));
     }
 
     /// Tells an engine all of it again; how many steps that took.
     pub fn replay(self) -> u64 {
-        let (mut engine, mut steps) = (None, 0);
-        for told in self.0 {
+        let (mut engines, mut steps) = (BTreeMap::new(), 0);
+        for (c, told) in self.0 {
             match told {
                 Told::Load(from, now) => {
                     let (snapshot, settings, nonce) = *from;
-                    engine = Some(Engine::load(snapshot, settings, nonce, now));
+                    engines.insert(c, Engine::load(snapshot, settings, nonce, now));
                 }
                 Told::Step(input, now) => {
-                    if let Some(engine) = &mut engine {
+                    if let Some(engine) = engines.get_mut(&c) {
                         let _ = std::hint::black_box(engine.step(now, input));
                         steps += 1;
                     }

@@ -1,6 +1,6 @@
 //! Users: they submit jobs, stop some, and ask again when nobody answers.
 
-use steadfast_engine::{Input, Reply, Ticket};
+use steadfast_engine::{Input, Reply};
 use steadfast_model::{JobId, JobStatus};
 
 use crate::world::{Event, Waiter, World};
@@ -14,11 +14,11 @@ impl World {
             return;
         }
         // Asking again may submit a job twice; a coordinator that only sleeps gets one request.
-        if self.coordinator.is_up() && !self.coordinator.stopped && !self.is_lost() {
-            let ticket = Ticket(self.number());
-            self.waiters.insert(ticket, Waiter::Submitter(number));
+        if let Some(c) = self.serving()
+            && !self.is_lost()
+        {
             let spec = Box::new(self.plan.jobs[number].spec.clone());
-            self.hear(Input::Submit { ticket, spec });
+            self.request(c, Waiter::Submitter(number), |ticket| Input::Submit { ticket, spec });
         }
         self.at(self.now + PATIENCE_MS, Event::Submit(number));
     }
@@ -31,10 +31,10 @@ impl World {
         if !self.durable.jobs.contains_key(&job) || self.stopped.contains(&job) {
             return;
         }
-        if self.coordinator.is_up() && !self.is_lost() {
-            let ticket = Ticket(self.number());
-            self.waiters.insert(ticket, Waiter::Stopper(job));
-            self.hear(Input::Stop { ticket, job });
+        if let Some(c) = self.serving_or_asleep()
+            && !self.is_lost()
+        {
+            self.request(c, Waiter::Stopper(job), |ticket| Input::Stop { ticket, job });
         }
         self.at(self.now + PATIENCE_MS, Event::Stop(job));
     }

@@ -15,12 +15,15 @@ fn sees(invariant: Invariant, mutation: Mutation) {
         };
         // Without the mistake the same seed holds.
         let failure: Box<Failure> = played.err()?;
+        // A mistake may also keep everything from healing, or the engine from going on.
+        if failure.invariant != invariant {
+            return None;
+        }
         let right = Options { mutation: None, ..options.clone() };
         assert!(play(seed, &right).is_ok(), "seed {seed} fails without {mutation:?} too");
         Some(failure)
     });
-    let Some(failure) = failure else { panic!("{invariant} does not see {mutation:?}") };
-    assert_eq!(failure.invariant, invariant, "{failure}");
+    assert!(failure.is_some(), "{invariant} does not see {mutation:?}");
 }
 
 #[test]
@@ -106,4 +109,64 @@ fn untold_last_answers_make_a_pipeline_wait_for_ever() {
 #[test]
 fn a_label_that_stands_in_the_way_changes_the_jobs_fate() {
     sees(Invariant::Twin, Mutation::LabelStandsInTheWay);
+}
+
+#[test]
+fn a_verdict_without_a_look_at_the_tenure_is_seen() {
+    sees(Invariant::ActsWithinLease, Mutation::VerdictPastTenure);
+}
+
+#[test]
+fn effects_without_a_look_at_the_tenure_are_seen() {
+    sees(Invariant::ActsWithinLease, Mutation::EffectsPastTenure);
+}
+
+#[test]
+fn a_commit_that_compares_who_leads_alone_lets_ghosts_in() {
+    sees(Invariant::DeposedChangesNothing, Mutation::HeadNotCompared);
+}
+
+#[test]
+fn a_commit_that_does_not_compare_who_leads_outlives_its_lease() {
+    sees(Invariant::DeposedChangesNothing, Mutation::LeaderNotCompared);
+}
+
+#[test]
+fn a_commit_that_compares_nothing_takes_back_what_the_next_leader_wrote() {
+    sees(Invariant::DeposedChangesNothing, Mutation::NothingCompared);
+}
+
+#[test]
+fn a_ghost_takes_back_what_was_acknowledged() {
+    sees(Invariant::Kept, Mutation::NothingCompared);
+}
+
+#[test]
+fn a_leader_that_starts_behind_miscounts() {
+    sees(Invariant::CountEqualsOracle, Mutation::StartsBehind);
+}
+
+#[test]
+fn an_unknown_outcome_that_is_taken_for_a_refusal_commits_twice() {
+    sees(Invariant::DeposedChangesNothing, Mutation::UnknownTakenForRefused);
+}
+
+#[test]
+fn a_leader_that_starts_behind_takes_back_what_was_acknowledged() {
+    sees(Invariant::Kept, Mutation::StartsBehind);
+}
+
+#[test]
+fn a_leader_that_starts_behind_stops_what_it_does_not_know() {
+    sees(Invariant::OnlyTheRevokedStop, Mutation::StartsBehind);
+}
+
+#[test]
+fn a_takeover_without_its_rest_lets_two_containers_run() {
+    sees(Invariant::OneContainer, Mutation::NothingAssumed);
+}
+
+#[test]
+fn a_checkpoint_that_does_not_compare_itself_takes_a_later_one_back() {
+    sees(Invariant::Kept, Mutation::CheckpointNotCompared);
 }

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use steadfast_model::LossCause;
-use steadfast_sim::{Options, play, play_twins};
+use steadfast_sim::{Options, Sight, Sights, play, play_twins};
 
 /// As many as a debug build plays in some seconds; `cargo xtask sim` plays more.
 const SEEDS: u64 = 600;
@@ -53,6 +53,19 @@ fn members_leave_as_planned_in_every_way() {
     }
     let ways: Vec<LossCause> = planned.keys().copied().collect();
     assert_eq!(ways, LossCause::ALL, "{planned:?}");
+}
+
+#[test]
+fn a_lead_is_lost_in_every_way() {
+    let mut sights = Sights::new();
+    for seed in 0..SEEDS {
+        let played = play(seed, &Options::default()).unwrap_or_else(|failure| panic!("{failure}"));
+        for (sight, times) in played.sights {
+            *sights.entry(sight).or_default() += times;
+        }
+    }
+    let seen: Vec<Sight> = sights.keys().copied().collect();
+    assert_eq!(seen, Sight::ALL, "{sights:?}");
 }
 
 #[test]

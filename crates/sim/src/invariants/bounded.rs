@@ -81,7 +81,8 @@ impl Bounded {
     }
 }
 
-fn not_gone(record: &JobRecord) -> impl Iterator<Item = &ContainerRecord> {
+/// Containers of a job that nothing has proven gone.
+pub(super) fn not_gone(record: &JobRecord) -> impl Iterator<Item = &ContainerRecord> {
     let groups = record.pipelines.iter().flat_map(|pipeline| &pipeline.task_groups);
     groups
         .flat_map(|group| group.container.iter().chain(&group.leftovers))

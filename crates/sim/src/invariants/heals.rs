@@ -11,10 +11,11 @@ use crate::world::World;
 /// # Errors
 /// What still waits.
 pub(crate) fn has_healed(world: &World) -> Result<(), String> {
-    let Some(engine) = world.coordinator.engine() else {
-        return Err("no coordinator is up".to_owned());
+    let Some((_, term)) = world.leading() else {
+        return Err("no coordinator leads".to_owned());
     };
-    if !world.coordinator.is_idle() {
+    let engine = &term.engine;
+    if !term.is_idle() {
         return Err("the coordinator is busy".to_owned());
     }
     if world.submitted.iter().any(Option::is_none) {
@@ -60,7 +61,7 @@ pub(crate) fn has_ended(world: &World) -> Result<(), String> {
         let (job, group) = (container.job, container.group);
         return Err(format!("{execution} still runs task group {group} of job {job}"));
     }
-    match world.coordinator.index().known().next() {
+    match world.leading().and_then(|(_, term)| term.index.known().next()) {
         None => Ok(()),
         Some(left) => Err(format!("the validity index still knows {left}")),
     }

@@ -1,19 +1,50 @@
 //! **What was acknowledged is kept** (the third promise): a job whose submission was acknowledged is
 //! running or in the history, in one of the two; and a job whose cancelling was acknowledged ends
-//! `CANCELED`, whatever happens on the way; and a leave whose registration was acknowledged stays registered
-//! as it was.
+//! `CANCELED`, whatever happens on the way; a leave whose registration was acknowledged stays registered as
+//! it was; a container whose wrapper's good-bye was acknowledged is proven gone; and no checkpoint is taken
+//! back that was acknowledged.
 //!
-//! Seen to fail on `AcknowledgedTooSoon` (effects before the commit).
+//! Seen to fail on `AcknowledgedTooSoon` (effects before the commit), `StartsBehind`, `NothingCompared` and
+//! `CheckpointNotCompared`.
 
-use steadfast_model::JobStatus;
+use std::collections::BTreeMap;
+
+use steadfast_model::{JobId, JobStatus, TaskGroupId};
 
 use super::View;
+use super::bounded::not_gone;
+use crate::checkpoints::Position;
 
-/// Needs no memory.
+/// Remembers the checkpoints that were acknowledged.
 #[derive(Default)]
-pub(crate) struct Kept;
+pub(crate) struct Kept {
+    checkpoints: BTreeMap<(JobId, TaskGroupId), Position>,
+}
 
 impl Kept {
+    /// A checkpoint was put, and its program may hear of that.
+    ///
+    /// # Errors
+    /// Which later one it has taken back.
+    pub fn checkpoint(
+        &mut self,
+        place: (JobId, TaskGroupId),
+        position: Position,
+        answered: bool,
+    ) -> Result<(), String> {
+        let (job, group) = place;
+        let kept = self.checkpoints.entry(place).or_default();
+        if position < *kept {
+            return Err(format!(
+                "task group {group} of job {job} was told that checkpoint {kept:?} is kept, and it is {position:?}"
+            ));
+        }
+        if answered {
+            *kept = position;
+        }
+        Ok(())
+    }
+
     /// # Errors
     /// What is missing, or ended otherwise.
     pub fn judge(&mut self, view: &View<'_>) -> Result<(), String> {
@@ -36,6 +67,11 @@ impl Kept {
             let kept = view.durable.requests.get(id);
             if let Some(told) = answers.iter().find(|told| Some(*told) != kept) {
                 return Err(format!("{told:?} was acknowledged, and registered is {kept:?}"));
+            }
+        }
+        for (record, _) in view.engine.jobs() {
+            if let Some(back) = not_gone(record).find(|one| view.noted.contains(&one.id)) {
+                return Err(format!("the end of {} was acknowledged and is forgotten", back.id));
             }
         }
         Ok(())

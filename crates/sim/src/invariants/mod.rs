@@ -1,6 +1,7 @@
 //! What must hold at every moment, one file for each, judged from outside.
 
 mod bounded;
+mod commits;
 mod containers;
 mod count;
 mod drains;
@@ -8,7 +9,9 @@ mod forever;
 mod heals;
 mod history;
 mod kept;
+mod lease;
 mod restores;
+mod revoked;
 mod twin;
 mod zombies;
 
@@ -16,13 +19,17 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use steadfast_engine::records::OperatorRequest;
 use steadfast_engine::{Engine, Input, Step};
-use steadfast_model::{JobId, LeaveClassification, LossCause, RequestId, Timestamp};
+use steadfast_model::{
+    ExecutionId, JobId, LeaveClassification, LossCause, RequestId, TaskGroupId, Timestamp,
+};
 
-use crate::durable::Durable;
+use crate::checkpoints::Position;
+use crate::durable::{Durable, Head, TermNumber};
 use crate::index::Index;
 use crate::story::Story;
 
 use bounded::Bounded;
+use commits::OneAfterTheOther;
 pub(crate) use containers::OneContainer;
 use count::CountEqualsOracle;
 use drains::Drains;
@@ -30,7 +37,9 @@ use forever::Forever;
 pub(crate) use heals::{has_ended, has_healed};
 use history::HistoryIsLastLedger;
 use kept::Kept;
+pub(crate) use lease::Act;
 use restores::RestoresWithinLimit;
+use revoked::OnlyTheRevokedStop;
 pub use twin::JobTrace;
 pub(crate) use twin::compare;
 pub(crate) use zombies::ZombieStops;
@@ -54,6 +63,8 @@ pub(crate) struct View<'a> {
     pub submitted: &'a [Option<JobId>],
     /// Leaves whose registration was acknowledged, each as often as it was.
     pub planned: &'a BTreeMap<RequestId, Vec<OperatorRequest>>,
+    /// Containers whose end was acknowledged.
+    pub noted: &'a BTreeSet<ExecutionId>,
 }
 
 /// One of the things that must hold.
@@ -81,6 +92,12 @@ pub enum Invariant {
     Heals,
     /// See `twin.rs`.
     Twin,
+    /// See `lease.rs`.
+    ActsWithinLease,
+    /// See `commits.rs`.
+    DeposedChangesNothing,
+    /// See `revoked.rs`.
+    OnlyTheRevokedStop,
     /// The store takes every commit, and gives back what was written.
     Store,
     /// The engine stops on a state that its transition tables do not hold.
@@ -101,6 +118,9 @@ impl std::fmt::Display for Invariant {
             Self::Bounded => "state is bounded",
             Self::Heals => "it heals when the faults stop",
             Self::Twin => "the label changes nothing",
+            Self::ActsWithinLease => "who no longer leads does nothing",
+            Self::DeposedChangesNothing => "a deposed leader changes nothing durable",
+            Self::OnlyTheRevokedStop => "nobody is stopped who was not revoked",
             Self::Store => "what was written is what is read",
             Self::Transitions => "no state that cannot be",
         })
@@ -125,6 +145,8 @@ pub(crate) struct Checks {
     kept: Kept,
     history: HistoryIsLastLedger,
     bounded: Bounded,
+    commits: OneAfterTheOther,
+    revoked: OnlyTheRevokedStop,
     pub zombies: ZombieStops,
     pub containers: OneContainer,
     /// Losses that were planned, by how they were noticed.
@@ -151,6 +173,7 @@ impl Checks {
             *self.planned.entry(event.cause).or_default() += 1;
         }
         self.history.committed(step);
+        self.revoked.committed(step);
         self.zombies.committed(now, step);
         let verdict = self.bounded.committed(step, history_size);
         self.fail(Invariant::Bounded, verdict);
@@ -163,6 +186,37 @@ impl Checks {
         self.fail(Invariant::RestoresWithinLimit, verdict);
         let verdict = self.drains.hear(step);
         self.fail(Invariant::Drains, verdict);
+    }
+
+    /// A term begins in the store.
+    pub fn lead_begins(&mut self, head: Head) {
+        self.commits.lead_begins(head);
+    }
+
+    /// A commit has landed.
+    pub fn landed(&mut self, batch: u64, head: Head, leads: bool) {
+        let verdict = self.commits.landed(batch, head, leads);
+        self.fail(Invariant::DeposedChangesNothing, verdict);
+    }
+
+    /// A term does something that others see. `leads`: its lease cannot have run out.
+    pub fn acts(&mut self, term: TermNumber, leads: bool, act: Act) {
+        self.fail(Invariant::ActsWithinLease, lease::judge(term, leads, act));
+        if let Act::Invalid(execution) = act {
+            self.told_to_stop(execution);
+        }
+    }
+
+    /// A checkpoint was put; `answered`: its program may hear of it.
+    pub fn checkpoint(&mut self, place: (JobId, TaskGroupId), position: Position, answered: bool) {
+        let verdict = self.kept.checkpoint(place, position, answered);
+        self.fail(Invariant::Kept, verdict);
+    }
+
+    /// A coordinator wants a container stopped.
+    pub fn told_to_stop(&mut self, execution: ExecutionId) {
+        let verdict = self.revoked.told(execution);
+        self.fail(Invariant::OnlyTheRevokedStop, verdict);
     }
 
     /// The store was used.
