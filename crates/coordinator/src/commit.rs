@@ -34,6 +34,9 @@ pub(crate) type Durable<'a> = dyn Fn(JobId) -> Option<Arc<JobLedger>> + Sync + '
 /// Jobs whose ledger was refused and left out, with the record that was committed in its place.
 pub(crate) type Refused = BTreeMap<JobId, Option<Arc<JobRecord>>>;
 
+/// What each job wants written.
+type Writes = BTreeMap<JobId, Vec<Op>>;
+
 /// The way to the store of a term that leads.
 pub(crate) struct Commits<'a> {
     pub term: &'a mut dyn Term,
@@ -61,8 +64,8 @@ impl Commits<'_> {
         match self.attempt(&ops).await? {
             Ok(()) => Ok(Refused::new()),
             Err(refusal) => {
-                warn!(%refusal, "the store refused a batch: each job is committed alone");
-                self.one_by_one(ops, durable).await
+                warn!(%refusal, "the store refused a batch: it is split between jobs");
+                self.in_parts(ops, durable).await
             }
         }
     }
@@ -109,15 +112,14 @@ impl Commits<'_> {
         still_leads(&self.term.tenure(), &self.term.lost())
     }
 
+    /// Between jobs, never inside one, in halves: a batch that is only too large becomes a few
+    /// transactions and not one for each job, and a job at fault is found among a thousand in ten.
+    ///
     /// The journal entry comes first: a loss is never lost, whatever becomes of the jobs. How far every job
     /// has been processed comes last: until then, whoever takes over finishes the walk.
-    async fn one_by_one(
-        &mut self,
-        ops: Vec<Op>,
-        durable: &Durable<'_>,
-    ) -> Result<Refused, TermEnd> {
+    async fn in_parts(&mut self, ops: Vec<Op>, durable: &Durable<'_>) -> Result<Refused, TermEnd> {
         let (mut first, mut last) = (Vec::new(), Vec::new());
-        let mut of_jobs: BTreeMap<JobId, Vec<Op>> = BTreeMap::new();
+        let mut of_jobs = Writes::new();
         for op in ops {
             match op.job() {
                 Some(job) => of_jobs.entry(job).or_default().push(op),
@@ -127,14 +129,22 @@ impl Commits<'_> {
         }
         self.must(first, "what belongs to no job").await?;
         let mut refused = Refused::new();
-        for (job, ops) in of_jobs {
+        let mut parts = halves(of_jobs);
+        while let Some(part) = parts.pop() {
+            let ops: Vec<Op> = part.values().flatten().cloned().collect();
             let Err(refusal) = self.attempt(&ops).await? else { continue };
-            error!(%job, %refusal, "a job's writes were refused: its ledger is left out");
-            let Some((record, rest)) = without_ledger(ops, durable(job).as_deref()) else {
-                return Err(TermEnd::Lost(format!("job {job}: {refusal}")));
-            };
-            self.must(rest, &format!("job {job}, without its ledger")).await?;
-            refused.insert(job, record);
+            if part.len() > 1 {
+                parts.extend(halves(part));
+                continue;
+            }
+            for (job, ops) in part {
+                error!(%job, %refusal, "a job's writes were refused: its ledger is left out");
+                let Some((record, rest)) = without_ledger(ops, durable(job).as_deref()) else {
+                    return Err(TermEnd::Lost(format!("job {job}: {refusal}")));
+                };
+                self.must(rest, &format!("job {job}, without its ledger")).await?;
+                refused.insert(job, record);
+            }
         }
         self.must(last, "what belongs to no job").await?;
         Ok(refused)
@@ -148,6 +158,13 @@ impl Commits<'_> {
         let done = self.attempt(&ops).await?;
         done.map_err(|refusal| TermEnd::Lost(format!("{what}: {refusal}")))
     }
+}
+
+/// The first half of the jobs lies on top.
+fn halves(mut first: Writes) -> Vec<Writes> {
+    let Some(middle) = first.keys().nth(first.len() / 2).copied() else { return Vec::new() };
+    let second = first.split_off(&middle);
+    [second, first].into_iter().filter(|part| !part.is_empty()).collect()
 }
 
 /// A job's ops with all ledger parts stripped and its record saying what it owes; `None` where there is no
@@ -183,7 +200,7 @@ mod tests {
     use steadfast_engine::{JobStep, JobWrites};
     use steadfast_model::{LeaveClassification, LossCause, MemberEventSeq, PipelineId, Timestamp};
     use steadfast_store::conformance::samples;
-    use steadfast_store::{Fault, MemoryStore, Store};
+    use steadfast_store::{Fault, Limits, MemoryStore, Store};
 
     use super::*;
 
@@ -206,8 +223,12 @@ mod tests {
         (Arc::new(before), Arc::new(after))
     }
 
-    /// What two jobs write when a member is lost.
     fn loss_of_two(after: &Arc<JobLedger>) -> Step {
+        loss_of(2, after)
+    }
+
+    /// What so many jobs write when a member is lost.
+    fn loss_of(jobs: u64, after: &Arc<JobLedger>) -> Step {
         let job_step = |n: u64| JobStep {
             job: JobId::new(n),
             writes: JobWrites {
@@ -221,7 +242,7 @@ mod tests {
         Step {
             member_event: Some(samples::event(1)),
             processed: Some(MemberEventSeq::new(1)),
-            jobs: vec![job_step(1), job_step(2)],
+            jobs: (1..=jobs).map(job_step).collect(),
             ..Step::default()
         }
     }
@@ -266,6 +287,35 @@ mod tests {
         let owed: Vec<_> = found.jobs.iter().map(|job| job.owed_since).collect();
         assert_eq!(owed, [Some(MemberEventSeq::new(1)), None], "it says what it owes");
         assert_eq!(found.processed, MemberEventSeq::new(1));
+    }
+
+    /// Red where each job of a batch that is only too large is committed alone.
+    #[tokio::test]
+    async fn a_batch_that_is_too_large_is_split_into_a_few() {
+        let (_, after) = ledgers(false);
+        // A record and a ledger of each, and the head: 25 jobs fit.
+        let store = MemoryStore::with_limits(Limits { max_ops: 51, max_bytes: usize::MAX });
+        let mut term = store.lead(samples::leader(1)).await.expect("it leads");
+        let before = term.rev();
+        let refused = commit(term.as_mut(), &[loss_of(100, &after)], &|_| None).await;
+        assert_eq!(refused.map(|refused| refused.len()), Ok(0));
+        assert_eq!(term.rev().0 - before.0, 6, "the loss, four quarters, how far it is processed");
+        assert_eq!(store.snapshot().expect("it loads").snapshot.ledgers.len(), 100);
+    }
+
+    #[tokio::test]
+    async fn one_job_at_fault_is_found_among_many_in_a_few_commits() {
+        let (_, after) = ledgers(false);
+        let store = MemoryStore::new();
+        let mut term = store.lead(samples::leader(1)).await.expect("it leads");
+        let before = term.rev();
+        let at_fault = JobId::new(37);
+        store.inject(Fault::RefuseLedger(Some(at_fault), Refusal::TooLarge), u32::MAX);
+        let refused = commit(term.as_mut(), &[loss_of(100, &after)], &|_| None).await;
+        assert_eq!(refused.map(|refused| refused.into_keys().collect()), Ok(vec![at_fault]));
+        // The loss, a part for each time that a hundred is halved, that job, how far it is processed.
+        assert!(term.rev().0 - before.0 <= 3 + 7, "{:?} after {before:?}", term.rev());
+        assert_eq!(store.snapshot().expect("it loads").snapshot.ledgers.len(), 99);
     }
 
     #[tokio::test]
