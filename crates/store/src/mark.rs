@@ -73,7 +73,7 @@ impl Top {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::records::encode;
+    use crate::records::{FORMAT, encode};
 
     #[test]
     fn a_mark_is_no_head_to_whoever_knows_none() {
@@ -94,11 +94,19 @@ mod tests {
     /// What lies in stores must be read by every later version.
     #[test]
     fn a_mark_is_written_so() {
-        let text = r#"{"format":4,"version":"0.1.0","record":{"mark":"moved","to":"etcd:x","at":1793000000000,"copy":5,"head":{"epoch":7,"n":12,"commitId":9}}}"#;
-        let Top::Mark(mark) = Top::decode(text.as_bytes()).unwrap() else { panic!("a head") };
-        assert_eq!(String::from_utf8(encode(&mark).unwrap()).unwrap(), text);
-        let text = r#"{"format":4,"version":"0.1.0","record":{"mark":"copying","from":"embedded:d","copy":5,"phase":6}}"#;
-        let Top::Mark(mark) = Top::decode(text.as_bytes()).unwrap() else { panic!("a head") };
-        assert_eq!(String::from_utf8(encode(&mark).unwrap()).unwrap(), text);
+        for record in [
+            r#"{"mark":"moved","to":"etcd:x","at":1793000000000,"copy":5,"head":{"epoch":7,"n":12,"commitId":9}}"#,
+            r#"{"mark":"copying","from":"embedded:d","copy":5,"phase":6}"#,
+        ] {
+            let text = |format: u32| {
+                format!(r#"{{"format":{format},"version":"0.1.0","record":{record}}}"#)
+            };
+            for format in 4..=FORMAT {
+                let Top::Mark(mark) = Top::decode(text(format).as_bytes()).unwrap() else {
+                    panic!("a head")
+                };
+                assert_eq!(String::from_utf8(encode(&mark).unwrap()).unwrap(), text(FORMAT));
+            }
+        }
     }
 }
