@@ -1,8 +1,11 @@
 //! A whole cluster of real processes, started by the one command that a person types, and ended with
 //! everything that belongs to it, whatever became of the test.
 
+mod coordinators;
+mod members;
+
+use std::ffi::OsString;
 use std::net::Ipv4Addr;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,9 +14,8 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 use crate::{
-    Access, Counts, Finished, Job, JobStatus, Marker, Member, MemberStatus, Network, Output,
-    PATIENCE, Process, Rest, Role, Running, Signal, binary, example_job, input, logs, wait_until,
-    wc,
+    Access, Counts, Finished, Job, JobStatus, Marker, Output, PATIENCE, Process, Rest, Role,
+    Running, Signal, binary, example_job, input, logs, wait_until, wc,
 };
 
 /// How long `dev` may take to end what it started, before the rest is killed.
@@ -35,6 +37,8 @@ pub struct Cluster {
     marker: Marker,
     dev: Running,
     size: Size,
+    /// What else `dev` is started with, each time.
+    more: Vec<OsString>,
     /// Where the coordinator wants tokens; the tests are an operator then.
     access: Option<Access>,
     rest: Rest,
@@ -79,19 +83,6 @@ impl Cluster {
         cluster
     }
 
-    /// Starts a cluster of several coordinators on an etcd, and waits until it is ready.
-    ///
-    /// # Panics
-    /// When it does not get ready.
-    #[track_caller]
-    pub fn start_on_etcd(members: u32, slots: u32, coordinators: u32, etcd: &str) -> Self {
-        let mut cluster = Self::launch(members, slots, |_, dev| {
-            dev.args(["--coordinators", &coordinators.to_string(), "--etcd", etcd]);
-        });
-        cluster.wait_until_ready();
-        cluster
-    }
-
     /// The tokens of its people.
     ///
     /// # Panics
@@ -117,13 +108,15 @@ impl Cluster {
         let folder = folder.expect("a folder for temporary files is needed");
         let marker = Marker::new();
         let mut command = dev(folder.path(), &marker, size, &format!("{address}:0"));
+        let own = command.get_args().count();
         more(folder.path(), &mut command);
+        let more = command.get_args().skip(own).map(ToOwned::to_owned).collect();
         let dev = Running::start(&mut command, folder.path(), "dev");
         let (access, rest, names) = (None, Rest::new(""), AtomicU64::new(0));
-        Self { folder, marker, dev, size, access, rest, names }
+        Self { folder, marker, dev, size, more, access, rest, names }
     }
 
-    /// Starts the cluster anew on its data folder and its port.
+    /// Starts the cluster anew on its data folder and its port, with what it was started with before.
     ///
     /// # Panics
     /// When its `dev` has not ended, or it does not get ready.
@@ -132,9 +125,7 @@ impl Cluster {
         self.dev.finish(PATIENCE);
         let address = self.rest.url().trim_start_matches("http://");
         let mut command = dev(self.folder.path(), &self.marker, self.size, address);
-        if let Some(access) = &self.access {
-            command.arg("--auth").arg(access.file());
-        }
+        command.args(&self.more);
         self.dev = Running::start(&mut command, self.folder.path(), &self.name("dev"));
         self.wait_until_ready();
     }
@@ -146,21 +137,21 @@ impl Cluster {
     #[track_caller]
     pub fn wait_until_ready(&mut self) {
         const READY: &str = "steadfast: ready at ";
-        let url = wait_until(PATIENCE, "`dev` to be ready", || {
+        let urls = wait_until(PATIENCE, "`dev` to be ready", || {
             if let Some(ended) = self.dev.ended() {
                 panic!("dev ended before it was ready: {ended:?}");
             }
             let stdout = self.dev.stdout();
             let line = stdout.lines().find_map(|line| line.strip_prefix(READY))?;
-            Some(line.split_whitespace().next()?.split(',').next()?.to_owned())
+            Some(line.split_whitespace().next()?.to_owned())
         });
-        self.rest = Rest::new(&url);
+        self.rest = Rest::of_any(urls.split(','));
         if let Some(access) = &self.access {
             self.rest = self.rest.with_token(&access.token(Role::Operator));
         }
     }
 
-    /// The interface of the coordinator.
+    /// The interface of whichever coordinator leads.
     pub fn rest(&self) -> &Rest {
         &self.rest
     }
@@ -216,102 +207,6 @@ impl Cluster {
         self.marker.processes()
     }
 
-    /// The coordinator's process.
-    #[track_caller]
-    pub fn coordinator(&self) -> Process {
-        self.process(self.rest.overview().coordinator.pid)
-    }
-
-    /// The members that are not lost.
-    #[track_caller]
-    pub fn present_members(&self) -> Vec<Member> {
-        let members = self.rest.members();
-        members.into_iter().filter(|member| member.status != MemberStatus::Lost).collect()
-    }
-
-    /// A member on which task groups of the job run; of several, one with the most.
-    #[track_caller]
-    pub fn host_of(&self, job: &Job) -> Member {
-        let hosted = |member: &Member| {
-            job.task_groups()
-                .filter(|group| group.member_uuid.as_ref() == Some(&member.uuid))
-                .count()
-        };
-        let member = self.present_members().into_iter().max_by_key(hosted);
-        member.filter(|member| hosted(member) > 0).expect("some member hosts the job's task groups")
-    }
-
-    /// Waits until a member is listed as lost.
-    #[track_caller]
-    pub fn wait_until_lost(&self, member: &Member) {
-        let what = format!("the loss of member {} (pid {})", member.uuid, member.pid);
-        wait_until(PATIENCE, &what, || {
-            let members = self.rest.members_now()?;
-            let now = members.into_iter().find(|now| now.uuid == member.uuid)?;
-            (now.status == MemberStatus::Lost).then_some(())
-        });
-    }
-
-    /// Starts one more agent, as a person would by hand, and waits until it is a member.
-    ///
-    /// # Panics
-    /// When it does not become one.
-    #[track_caller]
-    pub fn add_member(&self) -> Member {
-        self.add_member_from(&binary("steadfast"))
-    }
-
-    /// Starts one more agent, whose containers, and only they, live in a network of their own.
-    ///
-    /// An agent starts wrappers from its own file. Once it runs, that file is made one that leads there.
-    ///
-    /// # Panics
-    /// When it does not become a member.
-    #[track_caller]
-    pub fn add_member_whose_containers_are_in(&self, network: &Network) -> Member {
-        let (real, door) = (binary("steadfast"), self.new_folder("door").join("steadfast"));
-        let in_folder = "the cluster's folder can be written";
-        std::fs::copy(&real, &door).expect(in_folder);
-        let member = self.add_member_from(&door);
-        let (network, real) = (network.path(), real.display());
-        let text = format!("#!/bin/sh\nexec nsenter --net={} {real} \"$@\"\n", network.display());
-        // The agent holds the old file open, which cannot be written then, but replaced.
-        std::fs::remove_file(&door).expect(in_folder);
-        std::fs::write(&door, text).expect(in_folder);
-        std::fs::set_permissions(&door, PermissionsExt::from_mode(0o755)).expect(in_folder);
-        member
-    }
-
-    #[track_caller]
-    fn add_member_from(&self, executable: &Path) -> Member {
-        let name = self.name("agent");
-        let slots = self.size.slots.to_string();
-        let mut command = self.command(executable, ["agent", "--slots", &slots]);
-        command.arg("--data").arg(self.folder.path().join(&name));
-        if self.access.is_some() {
-            command.arg("--token-file").arg(self.data().join("auth/member.token"));
-        }
-        let agent = Running::start(&mut command, self.folder.path(), &name);
-        wait_until(PATIENCE, "one more member", || {
-            let members = self.rest.members_now()?;
-            let is_it = |one: &Member| one.pid == agent.pid() && one.status == MemberStatus::Alive;
-            members.into_iter().find(is_it)
-        })
-    }
-
-    /// Waits for a coordinator other than the killed one, and gives its epoch.
-    ///
-    /// # Panics
-    /// When there is none in time.
-    #[track_caller]
-    pub fn wait_until_led_again(&self, old: Process) -> u64 {
-        wait_until(PATIENCE, "the coordinator to be started again", || {
-            let ready = !old.is_alive() && self.rest.is_ready();
-            let coordinator = self.rest.overview_now().filter(|_| ready)?.coordinator;
-            (coordinator.pid != old.pid).then_some(coordinator.epoch)
-        })
-    }
-
     /// A command of the product that speaks to this cluster.
     pub fn steadfast<'a>(&self, arguments: impl IntoIterator<Item = &'a str>) -> Command {
         self.command(&binary("steadfast"), arguments)
@@ -323,7 +218,7 @@ impl Cluster {
         arguments: impl IntoIterator<Item = &'a str>,
     ) -> Command {
         let mut command = steadfast(executable, &self.marker);
-        command.env("STEADFAST_COORDINATORS", self.rest.url()).args(arguments);
+        command.env("STEADFAST_COORDINATORS", self.rest.urls().join(",")).args(arguments);
         if let Some(access) = &self.access {
             command.env("STEADFAST_TOKEN_FILE", access.token_file(Role::Operator));
         }
@@ -475,8 +370,8 @@ fn steadfast(executable: &Path, marker: &Marker) -> Command {
     command
 }
 
-fn assignment(name: &str, path: &Path) -> std::ffi::OsString {
-    let mut text = std::ffi::OsString::from(format!("{name}="));
+fn assignment(name: &str, path: &Path) -> OsString {
+    let mut text = OsString::from(format!("{name}="));
     text.push(path);
     text
 }

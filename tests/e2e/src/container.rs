@@ -46,6 +46,15 @@ impl Container {
         Self { id, member_uuid, wrapper, program }
     }
 
+    /// What it shows to be itself.
+    ///
+    /// # Panics
+    /// When its program is gone.
+    #[track_caller]
+    pub fn secret(&self) -> String {
+        self.program.variable("STEADFAST_CONTAINER_SECRET")
+    }
+
     /// Every living process of it: wrapper, the first one of its pid namespace, program, descendants.
     pub fn processes(&self, cluster: &Cluster) -> Vec<Process> {
         let mut processes = cluster.processes();

@@ -24,11 +24,12 @@ mod cluster;
 mod command;
 mod container;
 mod detector;
-#[path = "../../../crates/store/tests/etcd/node.rs"]
 mod etcd;
 mod input;
 mod logs;
 mod network;
+#[path = "../../../crates/store/tests/etcd/node.rs"]
+mod node;
 mod output;
 mod process;
 mod rest;
@@ -41,17 +42,19 @@ pub use cluster::{Cluster, Size};
 pub use command::{Finished, Running, binary, example_job};
 pub use container::{Container, LastWords};
 pub use detector::{Beat, Detector, Lease, Manner, Who, python};
-pub use etcd::Node as EtcdNode;
+pub use etcd::{Etcd, Record};
 pub use input::{input, wc};
 pub use network::Network;
+pub use node::Node as EtcdNode;
 pub use output::{Counts, Output, Run, RunEvent};
 pub use process::{Marker, Process, is_root};
 pub use rest::{Answer, Rest};
 pub use rustix::process::Signal;
 pub use shapes::{
-    AttemptOutcome, Classification, DirtyTask, DirtyTaskSummary, Episode, EpisodeStatus,
-    Evaluation, Incident, Job, JobStatus, JobSummary, LossCause, Member, MemberStatus, Overview,
-    Pipeline, PipelineStatus, Sentence, TaskGroup, TaskGroupStatus,
+    AttemptOutcome, Classification, CoordinatorRole, DirtyTask, DirtyTaskSummary, Episode,
+    EpisodeStatus, Evaluation, Incident, Job, JobStatus, JobSummary, LossCause, Member,
+    MemberStatus, Overview, Pipeline, PipelineStatus, Sentence, Standing, TaskGroup,
+    TaskGroupStatus,
 };
 pub use wait::{PATIENCE, wait_until};
 pub use witness::{Asked, Tally, Told, Witness};

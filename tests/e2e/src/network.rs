@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! host: coordinator at 198.18.N.1 ── veth ── 198.18.N.2 :namespace
+//!       and at     198.18.N.3 what the namespace can be cut off from alone
 //! ```
 //! 198.18.0.0/15 is set aside for tests (RFC 2544). The way is cut by giving the namespace a wrong hardware
 //! address for its neighbour: packets leave and nobody takes them, as with a cable that is pulled
@@ -44,10 +45,11 @@ impl Network {
         let (name, link) = (format!("steadfast-e2e-{number}"), format!("sfe2e{number}"));
         let network = Self { name, link, net: [198, 18 + (high & 1), low] };
         let (name, link) = (network.name.as_str(), network.link.as_str());
-        let [outside, inside] = [1, 2].map(|host| format!("{}/30", network.host(host)));
+        let [outside, inside, other] = [1, 2, 3].map(|host| format!("{}/29", network.host(host)));
         ip(&["netns", "add", name]);
         ip(&["link", "add", link, "type", "veth", "peer", "name", "way-out", "netns", name]);
         ip(&["address", "add", &outside, "dev", link]);
+        ip(&["address", "add", &other, "dev", link]);
         ip(&["link", "set", link, "up"]);
         ip(&["-n", name, "address", "add", &inside, "dev", "way-out"]);
         ip(&["-n", name, "link", "set", "way-out", "up"]);
@@ -59,17 +61,39 @@ impl Network {
         self.host(1)
     }
 
-    /// From now on nothing that is sent from inside arrives.
+    /// Another address of the host's, whose way can be cut while the other one is open.
+    pub fn other_address(&self) -> Ipv4Addr {
+        self.host(3)
+    }
+
+    /// Where somebody listens who is inside.
+    pub fn inside(&self) -> Ipv4Addr {
+        self.host(2)
+    }
+
+    /// From now on nothing arrives that is sent from inside to [`Network::address`].
     #[track_caller]
     pub fn cut(&self) {
+        self.cut_from(self.address());
+    }
+
+    /// From now on nothing arrives that is sent from inside to this address of the host's.
+    #[track_caller]
+    pub fn cut_from(&self, address: Ipv4Addr) {
         let nobody = "02:00:00:00:00:01";
-        self.neighbour(&["replace"], &["lladdr", nobody, "nud", "permanent"]);
+        self.neighbour(&["replace"], address, &["lladdr", nobody, "nud", "permanent"]);
     }
 
     /// And now it does again.
     #[track_caller]
     pub fn heal(&self) {
-        self.neighbour(&["del"], &[]);
+        self.heal_to(self.address());
+    }
+
+    /// And now it does again.
+    #[track_caller]
+    pub fn heal_to(&self, address: Ipv4Addr) {
+        self.neighbour(&["del"], address, &[]);
     }
 
     /// Where a program finds it.
@@ -87,8 +111,8 @@ impl Network {
     }
 
     #[track_caller]
-    fn neighbour(&self, what: &[&str], how: &[&str]) {
-        let address = self.address().to_string();
+    fn neighbour(&self, what: &[&str], address: Ipv4Addr, how: &[&str]) {
+        let address = address.to_string();
         let who = [address.as_str(), "dev", "way-out"];
         ip(&[&["-n", self.name.as_str(), "neighbour"], what, &who, how].concat());
     }

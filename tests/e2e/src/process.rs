@@ -106,6 +106,13 @@ impl Process {
         Some(String::from_utf8_lossy(value?).into_owned())
     }
 
+    /// Its program's arguments, the program itself first; none once it is gone.
+    pub fn arguments(self) -> Vec<String> {
+        let line = fs::read(format!("/proc/{}/cmdline", self.pid)).unwrap_or_default();
+        let words = line.split(|byte| *byte == 0).filter(|word| !word.is_empty());
+        words.map(|word| String::from_utf8_lossy(word).into_owned()).collect()
+    }
+
     /// Sends a signal; says whether the process was there to get it.
     pub fn try_signal(self, signal: Signal) -> bool {
         let pid = i32::try_from(self.pid).ok().and_then(Pid::from_raw);

@@ -1,12 +1,18 @@
 //! The calls of the REST interface that the tests make. Reads give `None` where nobody answers: a
 //! coordinator that was killed a moment ago is a thing to wait for, not an error.
+//!
+//! Of several coordinators, the one that gave the last answer is asked first, and the next one where it
+//! gives none, cannot know or sends elsewhere. Redirects are not followed: who leads is for the tests to
+//! see, and a token belongs to nobody but who was asked.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 
-use crate::shapes::{Episodes, Explanation};
-use crate::{Episode, Job, JobSummary, Member, Overview, PATIENCE, Sentence, wait_until};
+use crate::shapes::{Episodes, Explanation, Readiness};
+use crate::{Episode, Job, JobSummary, Member, Overview, PATIENCE, Sentence, Standing, wait_until};
 
 /// How long one call may take.
 const CALL: Duration = Duration::from_secs(5);
@@ -37,10 +43,12 @@ impl Answer {
     }
 }
 
-/// A coordinator's interface.
+/// The interface of a coordinator, or of whichever of several leads.
 #[derive(Clone, Debug)]
 pub struct Rest {
-    url: String,
+    urls: Vec<String>,
+    /// Which of them is asked first.
+    first: Arc<AtomicUsize>,
     token: Option<String>,
     agent: ureq::Agent,
 }
@@ -48,13 +56,20 @@ pub struct Rest {
 impl Rest {
     /// Speaks to the coordinator at this base URL.
     pub fn new(url: &str) -> Self {
+        Self::of_any([url])
+    }
+
+    /// Speaks to whichever of the coordinators at these base URLs leads.
+    pub fn of_any<'a>(urls: impl IntoIterator<Item = &'a str>) -> Self {
         let config = ureq::Agent::config_builder()
             .http_status_as_error(false)
+            .max_redirects(0)
             .timeout_global(Some(CALL))
             // A connection to a process that is about to be killed is not worth keeping.
             .max_idle_connections(0)
             .build();
-        Self { url: url.trim_end_matches('/').to_owned(), token: None, agent: config.into() }
+        let urls = urls.into_iter().map(|url| url.trim_end_matches('/').to_owned()).collect();
+        Self { urls, first: Arc::default(), token: None, agent: config.into() }
     }
 
     /// The same interface, with every call of a person's made with this token.
@@ -63,18 +78,50 @@ impl Rest {
         Self { token: Some(token.to_owned()), ..self.clone() }
     }
 
-    /// The base URL.
+    /// The same interface, of this coordinator alone.
+    #[must_use]
+    pub fn at(&self, url: &str) -> Self {
+        Self { urls: vec![url.to_owned()], first: Arc::default(), ..self.clone() }
+    }
+
+    /// The same interface, of this coordinator too.
+    #[must_use]
+    pub fn and(&self, url: &str) -> Self {
+        let urls = self.urls.iter().cloned().chain([url.to_owned()]).collect();
+        Self { urls, first: Arc::default(), ..self.clone() }
+    }
+
+    /// The base URL; of several, the first.
     pub fn url(&self) -> &str {
-        &self.url
+        &self.urls[0]
+    }
+
+    /// Every base URL.
+    pub fn urls(&self) -> &[String] {
+        &self.urls
     }
 
     /// `GET`; `None` where nobody answers.
     pub fn get(&self, path: &str) -> Option<Answer> {
-        let mut request = self.agent.get(format!("{}{path}", self.url));
-        if let Some(token) = &self.token {
-            request = request.header("Authorization", format!("Bearer {token}"));
-        }
-        received(request.call()).ok()
+        self.ask(|url| {
+            let mut request = self.agent.get(format!("{url}{path}"));
+            if let Some(token) = &self.token {
+                request = request.header("Authorization", format!("Bearer {token}"));
+            }
+            request.call()
+        })
+    }
+
+    /// `POST`; `None` where nobody answers.
+    pub fn try_post(&self, path: &str, content_type: &str, body: &[u8]) -> Option<Answer> {
+        self.ask(|url| {
+            let request = self.agent.post(format!("{url}{path}"));
+            let mut request = request.header("Content-Type", content_type);
+            if let Some(token) = &self.token {
+                request = request.header("Authorization", format!("Bearer {token}"));
+            }
+            request.send(body)
+        })
     }
 
     /// `POST`.
@@ -83,12 +130,28 @@ impl Rest {
     /// When nobody answers.
     #[track_caller]
     pub fn post(&self, path: &str, content_type: &str, body: &[u8]) -> Answer {
-        let mut request =
-            self.agent.post(format!("{}{path}", self.url)).header("Content-Type", content_type);
-        if let Some(token) = &self.token {
-            request = request.header("Authorization", format!("Bearer {token}"));
+        let answer = self.try_post(path, content_type, body);
+        answer.unwrap_or_else(|| panic!("no answer to POST {path}"))
+    }
+
+    /// Asks each one until one knows; else the last answer that there was.
+    fn ask(
+        &self,
+        call: impl Fn(&str) -> Result<ureq::http::Response<ureq::Body>, ureq::Error>,
+    ) -> Option<Answer> {
+        let mut answer = None;
+        for _ in &self.urls {
+            let at = self.first.load(Ordering::Relaxed) % self.urls.len();
+            let given = received(call(&self.urls[at])).ok();
+            if given.as_ref().is_some_and(|given| ![307, 503].contains(&given.status)) {
+                return given;
+            }
+            // Whoever shares this may have gone on already.
+            let (at, next) = (self.first.load(Ordering::Relaxed), at + 1);
+            let _ = self.first.compare_exchange(at, next, Ordering::Relaxed, Ordering::Relaxed);
+            answer = given.or(answer);
         }
-        answer(request.send(body))
+        answer
     }
 
     /// What a container gets to hear that asks whether it may go on.
@@ -97,9 +160,9 @@ impl Rest {
     /// When nobody answers.
     #[track_caller]
     pub fn is_container_valid(&self, id: &str, secret: &str) -> Answer {
-        let path = format!("{}/isContainerValid?execution_resource_id={id}", self.url);
-        let request = self.agent.get(path).header("Authorization", format!("Bearer {secret}"));
-        answer(request.call())
+        let path = format!("/isContainerValid?execution_resource_id={id}");
+        let answer = self.with_token(secret).get(&path);
+        answer.unwrap_or_else(|| panic!("no answer to GET {path}"))
     }
 
     /// What a container gets to hear that wants to commit.
@@ -108,9 +171,48 @@ impl Rest {
     /// When nobody answers.
     #[track_caller]
     pub fn put_checkpoint(&self, id: &str, secret: &str, value: &[u8]) -> Answer {
-        let path = format!("{}/checkpoint?execution_resource_id={id}", self.url);
-        let request = self.agent.put(path).header("Authorization", format!("Bearer {secret}"));
-        answer(request.send(value))
+        let answer = self.try_put_checkpoint(id, secret, value);
+        answer.unwrap_or_else(|| panic!("no answer to a checkpoint of {id}"))
+    }
+
+    /// The same; `None` where nobody answers.
+    pub fn try_put_checkpoint(&self, id: &str, secret: &str, value: &[u8]) -> Option<Answer> {
+        self.ask(|url| {
+            let path = format!("{url}/checkpoint?execution_resource_id={id}");
+            let request = self.agent.put(path).header("Authorization", format!("Bearer {secret}"));
+            request.send(value)
+        })
+    }
+
+    /// What a container gets to read before it begins.
+    ///
+    /// # Panics
+    /// When it gets nothing in time.
+    #[track_caller]
+    pub fn checkpoint(&self, id: &str, secret: &str) -> Option<String> {
+        let path = format!("/checkpoint?execution_resource_id={id}");
+        wait_until(PATIENCE, &format!("an answer to {path}"), || {
+            let answer = self.with_token(secret).get(&path)?;
+            match answer.status {
+                200 => Some(Some(answer.body)),
+                204 => Some(None),
+                _ => None,
+            }
+        })
+    }
+
+    /// What a coordinator says of itself.
+    ///
+    /// # Panics
+    /// When it says anything else than it may.
+    #[track_caller]
+    pub fn standing(&self) -> Standing {
+        let Some(answer) = self.get("/health/ready") else { return Standing::Silent };
+        match answer.status {
+            200 => answer.read::<Readiness>().standing(),
+            503 => Standing::NotReady,
+            status => panic!("GET /health/ready: {status} {}", answer.body),
+        }
     }
 
     /// Whether the coordinator leads and has reconciled.
@@ -198,16 +300,11 @@ impl Rest {
         let answer = self.get(path)?;
         match answer.status {
             200 => Some(answer.read()),
-            // It starts, or is about to end.
-            503 => None,
+            // It starts, stands by, or is about to end.
+            307 | 503 => None,
             status => panic!("GET {path}: {status} {}", answer.body),
         }
     }
-}
-
-#[track_caller]
-fn answer(response: Result<ureq::http::Response<ureq::Body>, ureq::Error>) -> Answer {
-    received(response).unwrap_or_else(|error| panic!("no answer: {error}"))
 }
 
 fn received(

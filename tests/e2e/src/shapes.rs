@@ -54,6 +54,37 @@ words! {
     Classification { Unclassified, PlannedVerified }
 }
 
+/// What a coordinator that is ready does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CoordinatorRole {
+    /// It decides.
+    Leader,
+    /// It follows.
+    Standby,
+}
+
+/// How a coordinator answers for itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It leads, in this term.
+    Leads {
+        /// Grows with every leader.
+        epoch: u64,
+    },
+    /// It follows whoever leads.
+    StandsBy {
+        /// The leader's base URL.
+        leader: String,
+        /// The store's revision up to which it has.
+        revision: u64,
+    },
+    /// 503: it does not lead, and knows nobody who does.
+    NotReady,
+    /// No answer.
+    Silent,
+}
+
 macro_rules! shape {
     ($(#[$doc:meta])* $name:ident { $($field:ident: $type:ty),* $(,)? }) => {
         $(#[$doc])*
@@ -83,6 +114,10 @@ shape! {
 shape! {
     /// Who leads.
     Coordinator { url: String, pid: u32, epoch: u64 }
+}
+shape! {
+    /// `GET /health/ready`.
+    Readiness { role: CoordinatorRole, leader: String, revision: u64, epoch: Option<u64> }
 }
 shape! {
     /// Members by liveness.
@@ -203,6 +238,21 @@ shape! {
 shape! {
     /// A sentence of the story.
     Sentence { time: String, text: String, episode_id: Option<String> }
+}
+
+impl Readiness {
+    /// The same, as what can be.
+    pub(crate) fn standing(self) -> Standing {
+        match self.role {
+            CoordinatorRole::Leader => {
+                let epoch = self.epoch.expect("whoever leads knows its term");
+                Standing::Leads { epoch }
+            }
+            CoordinatorRole::Standby => {
+                Standing::StandsBy { leader: self.leader, revision: self.revision }
+            }
+        }
+    }
 }
 
 impl Job {

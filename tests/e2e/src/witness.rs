@@ -49,12 +49,17 @@ impl Witness {
     /// Asks for these containers, which run.
     #[track_caller]
     pub fn of(cluster: &Cluster, containers: &[Container]) -> Self {
+        Self::at(cluster.rest(), containers)
+    }
+
+    /// Asks this coordinator for these containers, which run.
+    #[track_caller]
+    pub fn at(rest: &Rest, containers: &[Container]) -> Self {
         let done = Arc::new(AtomicBool::new(false));
         let (sender, news) = mpsc::channel();
-        let secret = |one: &Container| one.program.variable("STEADFAST_CONTAINER_SECRET");
         let ids: Vec<(String, String)> =
-            containers.iter().map(|one| (one.id.clone(), secret(one))).collect();
-        let rest = cluster.rest().clone();
+            containers.iter().map(|one| (one.id.clone(), one.secret())).collect();
+        let rest = rest.clone();
         let asking = thread::spawn({
             let done = Arc::clone(&done);
             move || {

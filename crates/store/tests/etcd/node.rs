@@ -6,7 +6,7 @@
 
 use std::fs::File;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -31,12 +31,21 @@ impl Node {
     /// # Panics
     /// Where there is no etcd.
     pub fn spawn(count: usize, extra: &[&str], scheme: &str) -> Vec<Self> {
-        let ports: Vec<(u16, u16)> = (0..count).map(|_| (free_port(), free_port())).collect();
+        Self::spawn_at(Ipv4Addr::LOCALHOST, count, extra, scheme)
+    }
+
+    /// The same, with clients at another address of this machine than the usual one.
+    ///
+    /// # Panics
+    /// Where there is no etcd, or no such address.
+    pub fn spawn_at(ip: Ipv4Addr, count: usize, extra: &[&str], scheme: &str) -> Vec<Self> {
+        let ports: Vec<(u16, u16)> =
+            (0..count).map(|_| (free_port(ip), free_port(Ipv4Addr::LOCALHOST))).collect();
         let peers =
             ports.iter().enumerate().map(|(n, (_, peer))| format!("n{n}=http://127.0.0.1:{peer}"));
         let peers = peers.collect::<Vec<_>>().join(",");
         let nodes = ports.iter().enumerate().map(|(n, (client, peer))| {
-            let url = format!("{scheme}://127.0.0.1:{client}");
+            let url = format!("{scheme}://{ip}:{client}");
             let peer = format!("http://127.0.0.1:{peer}");
             let mut arguments: Vec<String> = [
                 ("name", format!("n{n}")),
@@ -51,7 +60,7 @@ impl Node {
             .map(|(name, value)| format!("--{name}={value}"))
             .collect();
             arguments.extend(extra.iter().map(|argument| (*argument).to_owned()));
-            let address = SocketAddr::from(([127, 0, 0, 1], *client));
+            let address = SocketAddr::from((ip, *client));
             Self::start(url, address, arguments)
         });
         nodes.collect()
@@ -155,8 +164,8 @@ fn run(arguments: &[String], folder: &Path) -> Child {
         .expect("etcd is needed here: `apt-get install etcd-server`")
 }
 
-fn free_port() -> u16 {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
+fn free_port(ip: Ipv4Addr) -> u16 {
+    let listener = TcpListener::bind((ip, 0)).expect("a free port");
     listener.local_addr().expect("an address").port()
 }
 

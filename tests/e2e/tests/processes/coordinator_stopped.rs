@@ -14,7 +14,7 @@ use steadfast_e2e::{
 
 const STOPPED_FOR: Duration = Duration::from_secs(30);
 /// `member.timeout.ms`, and the second that the promise adds.
-const FOUND_WITHIN: Duration = Duration::from_secs(5 + 1);
+pub const FOUND_WITHIN: Duration = Duration::from_secs(5 + 1);
 
 #[test]
 fn a_coordinator_that_slept_declares_nobody_lost() {
@@ -98,14 +98,14 @@ fn sleeps(coordinator: Process) -> u64 {
 }
 
 /// What the coordinator's clock shows: it is this machine's.
-fn now_ms() -> u64 {
+pub fn now_ms() -> u64 {
     let since = std::time::SystemTime::UNIX_EPOCH.elapsed().expect("it is later than 1970");
     u64::try_from(since.as_millis()).expect("and not very much later")
 }
 
 /// Milliseconds since 1970 of a time on the wire.
 #[track_caller]
-fn millis(time: &str) -> u64 {
+pub fn millis(time: &str) -> u64 {
     let instant: jiff::Timestamp = time.parse().unwrap_or_else(|error| panic!("{time}: {error}"));
     u64::try_from(instant.as_millisecond()).expect("later than 1970")
 }

@@ -2,7 +2,7 @@
 
 use steadfast_e2e::{Cluster, EtcdNode, MemberStatus, PATIENCE, Signal, wait_until};
 
-use super::coordinator_killed::kill_twice_whoever_leads;
+use crate::coordinator_killed::kill_twice_whoever_leads;
 
 const RATE: u32 = 12;
 
@@ -10,7 +10,6 @@ const RATE: u32 = 12;
 fn another_one_leads_no_container_is_restarted_and_the_sums_are_right() {
     let etcd = EtcdNode::one();
     let cluster = Cluster::start_on_etcd(2, 4, 3, &etcd.url);
-    wait_until_all_are_known(&cluster);
     let (id, output) = cluster.submit(RATE);
     let before = cluster.wait_until_runs(&id, 1);
     kill_twice_whoever_leads(&cluster, &id, &before);
@@ -29,13 +28,4 @@ fn another_one_leads_no_container_is_restarted_and_the_sums_are_right() {
     assert_eq!(label.member_loss_incident_count, 1, "{label:?}");
     assert_eq!(label.recovery_attempt_count, 1, "the next leaders go on counting: {label:?}");
     assert_eq!(label.last_lost_member_uuid.as_deref(), Some(lost.uuid.as_str()), "{label:?}");
-}
-
-/// Programs are told at their start whom they may ask when this coordinator is gone.
-fn wait_until_all_are_known(cluster: &Cluster) {
-    wait_until(PATIENCE, "all coordinators to be known", || {
-        let overview = cluster.rest().get("/overview")?;
-        let coordinators = overview.json()["coordinators"].as_array()?.len();
-        (coordinators == 3).then_some(())
-    });
 }

@@ -1,0 +1,159 @@
+//! The active coordinator is stopped (SIGSTOP) until another one leads and has counted a loss, for half a
+//! minute in the long form, and then continued. What waits in its sockets when it wakes is a question of
+//! every container that it takes for alive and of every one that it does not know, a checkpoint of one of
+//! its own, and a job: each a thing to answer or to write for somebody who still led.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use steadfast_e2e::{
+    Asked, Cluster, Container, Detector, Etcd, Lease, Manner, PATIENCE, Process, Record, Rest,
+    Signal, Standing, Told, Witness, wait_until,
+};
+
+use super::waiting_call::WaitingCall;
+use super::{is_long, wait_until_past};
+
+/// As long as promised.
+const STOPPED_FOR: Duration = Duration::from_secs(30);
+/// Nothing is written for so long: more than a member beats and a coordinator lists.
+const STILL_FOR: Duration = Duration::from_secs(2);
+
+#[test]
+fn a_leader_that_slept_while_another_one_led_says_nothing_writes_nothing_and_stands_by() {
+    let etcd = Etcd::three();
+    let cluster = Cluster::start_on_etcd(3, 4, 3, &etcd.urls());
+    let (id, detector) = Detector::submit(&cluster, 4, Manner::Polite, Lease::DEFAULT);
+    let before = cluster.wait_until_runs(&id, 1);
+    let (lost, olds) = (cluster.host_of(&before), Asker::all(&cluster, &before));
+    let epoch = cluster.rest().overview().coordinator.epoch;
+    let (sleeper, process) = cluster.leader();
+    let mut calls: Vec<WaitingCall> = (0..12).map(|_| WaitingCall::open(&sleeper)).collect();
+
+    let since = Instant::now();
+    stop(process);
+    assert!(cluster.wait_until_another_leads(&sleeper) > epoch, "a new term");
+    cluster.process(lost.pid).signal(Signal::KILL);
+    cluster.wait_until_lost(&lost);
+    let again = cluster.wait_until_runs(&id, 2);
+    let containers = Container::all(&cluster, &again);
+    if is_long() {
+        wait_until_past(since, STOPPED_FOR);
+    }
+
+    // The programs' checkpoints would be the only writes.
+    containers.iter().for_each(|one| one.signal_programs(&cluster, Signal::STOP));
+    let dump = dump_that_is_still(&etcd);
+    let witness = Witness::at(&sleeper, &containers);
+    let news = Asker::all(&cluster, &again);
+    let asked: Vec<WaitingCall> =
+        olds.iter().chain(&news).map(|one| one.asks(&mut calls)).collect();
+    let writing = [olds[0].commits(&mut calls), submits(&mut calls)];
+    assert!(process.is_stopped(), "it slept all the time");
+    process.signal(Signal::CONT);
+
+    for call in asked {
+        assert_eq!(call.answer().0, 503, "whoever does not lead gives no verdict");
+    }
+    for call in writing {
+        let (status, answer) = call.answer();
+        assert!([307, 503].contains(&status), "whoever does not lead takes nothing: {answer}");
+    }
+    let leader = cluster.leader().0;
+    assert_ne!(leader.url(), sleeper.url());
+    wait_until_stands_by(&sleeper, &leader);
+    assert_eq!(dump_that_is_still(&etcd), dump, "it has changed no key");
+    let verdicts = witness.tally();
+    let verdict = verdicts.keys().find(|(_, told)| matches!(told, Told::Yes | Told::No));
+    assert_eq!(verdict, None, "{verdicts:?}");
+    assert!(verdicts.contains_key(&(Asked::Validity, Told::CannotKnow)), "{verdicts:?}");
+
+    containers.iter().for_each(|one| one.signal_programs(&cluster, Signal::CONT));
+    assert_eq!(cluster.rest().job(&id).containers(), again.containers(), "nothing is restarted");
+    let finished = detector.finish(&cluster, &id);
+    let (label, counts) = (finished.label(), &finished.counts);
+    assert_eq!((counts.member_loss, counts.program, counts.ladder), (1, 0, 0));
+    let counted = (label.member_loss_incident_count, label.recovery_episode_count);
+    assert_eq!((counted, label.recovery_attempt_count), ((1, 1), 1), "{label:?}");
+    assert_eq!(label.last_lost_member_uuid.as_ref(), Some(&lost.uuid), "{label:?}");
+}
+
+/// A container's id and secret, which outlive it.
+struct Asker {
+    id: String,
+    secret: String,
+}
+
+impl Asker {
+    #[track_caller]
+    fn all(cluster: &Cluster, job: &steadfast_e2e::Job) -> Vec<Self> {
+        let containers = Container::all(cluster, job);
+        containers.into_iter().map(|one| Self { secret: one.secret(), id: one.id }).collect()
+    }
+
+    #[track_caller]
+    fn asks(&self, calls: &mut Vec<WaitingCall>) -> WaitingCall {
+        let path = format!("GET /isContainerValid?execution_resource_id={}", self.id);
+        send(calls, &path, &self.secret, "")
+    }
+
+    #[track_caller]
+    fn commits(&self, calls: &mut Vec<WaitingCall>) -> WaitingCall {
+        let path = format!("PUT /checkpoint?execution_resource_id={}", self.id);
+        send(calls, &path, &self.secret, "by a container of before")
+    }
+}
+
+#[track_caller]
+fn submits(calls: &mut Vec<WaitingCall>) -> WaitingCall {
+    let task = json!({ "name": "t", "command": ["true"] });
+    let job = json!({
+        "env": { "job.name": "too-late", "job.mode": "BATCH" },
+        "pipelines": [{ "name": "p", "tasks": [task] }],
+    });
+    send(calls, "POST /submit-job", "nobody's", &job.to_string())
+}
+
+#[track_caller]
+fn send(calls: &mut Vec<WaitingCall>, request: &str, secret: &str, body: &str) -> WaitingCall {
+    let mut call = calls.pop().expect("enough connections");
+    call.send(request, secret, body);
+    call
+}
+
+#[track_caller]
+fn stop(process: Process) {
+    process.signal(Signal::STOP);
+    wait_until(PATIENCE, "the coordinator to be stopped", || process.is_stopped().then_some(()));
+}
+
+/// Waits until it follows what the leader has committed.
+#[track_caller]
+fn wait_until_stands_by(coordinator: &Rest, leader: &Rest) {
+    wait_until(PATIENCE, "who slept to stand by", || match coordinator.standing() {
+        Standing::StandsBy { leader: followed, .. } => (followed == leader.url()).then_some(()),
+        Standing::Leads { .. } => panic!("two lead"),
+        _ => None,
+    });
+}
+
+/// Everything that lies in the store, once nothing has been written for a while. Who is there to be asked
+/// is no part of it: that changes with who sleeps.
+#[track_caller]
+fn dump_that_is_still(etcd: &Etcd) -> BTreeMap<String, Record> {
+    let decided = || {
+        let mut dump = etcd.dump();
+        dump.retain(|key, _| !key.starts_with("announced/"));
+        dump
+    };
+    let (mut dump, mut since) = (decided(), Instant::now());
+    wait_until(PATIENCE, "nothing to be written", || {
+        let now = decided();
+        if now != dump {
+            (dump, since) = (now, Instant::now());
+        }
+        (since.elapsed() >= STILL_FOR).then_some(())
+    });
+    dump
+}
