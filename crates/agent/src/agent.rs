@@ -107,8 +107,11 @@ impl Agent {
         match event {
             LinkEvent::Up => self.state.connected(),
             LinkEvent::Message(message) => self.state.heard(message),
-            LinkEvent::Down { why, leader } => {
+            LinkEvent::Down { why, leader, silent } => {
                 if let Some(link) = self.link.take() {
+                    if silent {
+                        self.route.fell_silent(&link.url);
+                    }
                     // The first failure is news, the ones that follow from it are not.
                     match self.route.attempts() {
                         0 | 1 => tracing::warn!(url = %link.url, why, "not connected"),

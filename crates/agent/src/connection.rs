@@ -78,6 +78,14 @@ impl Route {
         self.attempts = 0;
     }
 
+    /// `current` has fallen silent, and whoever does not speak does not answer either: the next attempt is
+    /// another one's. Waiting for it first costs seconds, and a new leader gives a member only so many.
+    pub fn fell_silent(&mut self, current: &BaseUrl) {
+        if self.known[self.next % self.known.len()] == *current {
+            self.next = (self.next + 1) % self.known.len();
+        }
+    }
+
     /// A standby named the leader.
     pub fn redirected(&mut self, leader: BaseUrl) {
         self.hint = Some(leader);
@@ -99,6 +107,8 @@ pub(crate) enum LinkEvent {
     Down {
         why: String,
         leader: Option<BaseUrl>,
+        /// Nobody has closed it: it has carried nothing for too long.
+        silent: bool,
     },
 }
 
@@ -143,8 +153,12 @@ impl Link {
             let down = match connect(&to, token.as_ref()).await {
                 Ok(socket) => {
                     let _ = events_in.send(LinkEvent::Up);
-                    let why = talk(socket, outbound_out, &events_in, silence).await;
-                    LinkEvent::Down { why, leader: None }
+                    let end = talk(socket, outbound_out, &events_in, silence).await;
+                    let (why, silent) = match end {
+                        End::Closed(why) => (why, false),
+                        End::Silent(why) => (why, true),
+                    };
+                    LinkEvent::Down { why, leader: None, silent }
                 }
                 Err(down) => down,
             };
@@ -155,7 +169,10 @@ impl Link {
 
     pub async fn event(&mut self) -> LinkEvent {
         // The task's last word is `Down`; without it, it panicked.
-        let gone = || LinkEvent::Down { why: "the connection's task ended".into(), leader: None };
+        let gone = || {
+            let why = "the connection's task ended".into();
+            LinkEvent::Down { why, leader: None, silent: false }
+        };
         self.events.recv().await.unwrap_or_else(gone)
     }
 
@@ -184,7 +201,7 @@ async fn connect(
     url: &BaseUrl,
     token: Option<&Token>,
 ) -> Result<WebSocketStream<TcpStream>, LinkEvent> {
-    let down = |why, leader| LinkEvent::Down { why, leader };
+    let down = |why, leader| LinkEvent::Down { why, leader, silent: false };
     let open = async {
         let stream = TcpStream::connect(url.authority()).await?;
         stream.set_nodelay(true)?;
@@ -213,13 +230,19 @@ async fn connect(
     }
 }
 
+/// Why a connection ended.
+enum End {
+    Closed(String),
+    Silent(String),
+}
+
 /// Carries messages both ways until one side has enough; returns why.
 async fn talk(
     mut socket: WebSocketStream<TcpStream>,
     mut outbound: mpsc::UnboundedReceiver<Said>,
     events: &mpsc::UnboundedSender<LinkEvent>,
     silence: Duration,
-) -> String {
+) -> End {
     let mut heard = Instant::now();
     loop {
         let said = tokio::select! {
@@ -228,8 +251,10 @@ async fn talk(
             frame = socket.next() => {
                 heard = Instant::now();
                 match frame {
-                    None | Some(Ok(Message::Close(_))) => return "closed by the coordinator".into(),
-                    Some(Err(error)) => return error.to_string(),
+                    None | Some(Ok(Message::Close(_))) => {
+                        return End::Closed("closed by the coordinator".into());
+                    }
+                    Some(Err(error)) => return End::Closed(error.to_string()),
                     Some(Ok(Message::Text(text))) => match serde_json::from_str(&text) {
                         Ok(message) => drop(events.send(LinkEvent::Message(message))),
                         // A coordinator of a later version may say more than this agent knows.
@@ -239,22 +264,26 @@ async fn talk(
                 }
                 continue;
             }
-            () = sleep_until(heard + silence) => return format!("silent for {silence:?}"),
+            () = sleep_until(heard + silence) => {
+                return End::Silent(format!("silent for {silence:?}"));
+            }
             said = outbound.recv() => said,
         };
         let Some(said) = said else {
             // The peer may be gone; a closing that fails changes nothing.
             let _ = socket.close(None).await;
-            return "closed by this agent".into();
+            return End::Closed("closed by this agent".into());
         };
         let frame = match said.frame() {
             Ok(frame) => frame,
-            Err(error) => return format!("a message could not be written: {error}"),
+            Err(error) => {
+                return End::Closed(format!("a message could not be written: {error}"));
+            }
         };
         match timeout(silence, socket.send(frame)).await {
             Ok(Ok(())) => {}
-            Ok(Err(error)) => return error.to_string(),
-            Err(_) => return format!("took nothing for {silence:?}"),
+            Ok(Err(error)) => return End::Closed(error.to_string()),
+            Err(_) => return End::Silent(format!("took nothing for {silence:?}")),
         }
     }
 }
@@ -291,6 +320,20 @@ mod tests {
         assert_eq!([asked(&mut route), asked(&mut route)], [url(1), url(2)]);
         route.welcomed(&url(2), &[]);
         assert_eq!([0; 4].map(|_| asked(&mut route)), [url(2), url(3), url(1), url(2)]);
+    }
+
+    /// Red where whoever served last is asked first whatever it ended by: a stopped coordinator takes the
+    /// connection, and says nothing on it for two more seconds.
+    #[test]
+    fn who_fell_silent_is_asked_last() {
+        let mut route = Route::new(vec![url(1), url(2), url(3)]);
+        route.welcomed(&url(2), &[]);
+        route.fell_silent(&url(2));
+        assert_eq!([0; 3].map(|_| route.attempt(0).0), [url(3), url(1), url(2)]);
+        let mut alone = Route::new(vec![url(1)]);
+        alone.welcomed(&url(1), &[]);
+        alone.fell_silent(&url(1));
+        assert_eq!(alone.attempt(0), (url(1), Duration::ZERO));
     }
 
     #[test]

@@ -212,7 +212,8 @@ impl Cluster {
         self.command(&binary("steadfast"), arguments)
     }
 
-    fn command<'a>(
+    /// A command that speaks to this cluster and belongs to it, of this program.
+    pub fn command<'a>(
         &self,
         executable: &Path,
         arguments: impl IntoIterator<Item = &'a str>,

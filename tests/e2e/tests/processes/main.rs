@@ -14,6 +14,7 @@ mod credentials;
 mod dev_command;
 mod drain;
 mod everything_killed;
+mod hurt_disk;
 mod logs;
 mod member_stopped;
 mod members_killed;

@@ -13,7 +13,7 @@ use steadfast_e2e::{
 };
 
 use super::waiting_call::WaitingCall;
-use super::{is_long, wait_until_past};
+use super::{assert_nobody_else_is_lost, is_long, uuids, wait_until_past};
 
 /// As long as promised.
 const STOPPED_FOR: Duration = Duration::from_secs(30);
@@ -27,6 +27,7 @@ fn a_leader_that_slept_while_another_one_led_says_nothing_writes_nothing_and_sta
     let (id, detector) = Detector::submit(&cluster, 4, Manner::Polite, Lease::DEFAULT);
     let before = cluster.wait_until_runs(&id, 1);
     let (lost, olds) = (cluster.host_of(&before), Asker::all(&cluster, &before));
+    let mut members = uuids(&cluster);
     let epoch = cluster.rest().overview().coordinator.epoch;
     let (sleeper, process) = cluster.leader();
     let mut calls: Vec<WaitingCall> = (0..12).map(|_| WaitingCall::open(&sleeper)).collect();
@@ -36,8 +37,10 @@ fn a_leader_that_slept_while_another_one_led_says_nothing_writes_nothing_and_sta
     assert!(cluster.wait_until_another_leads(&sleeper) > epoch, "a new term");
     cluster.process(lost.pid).signal(Signal::KILL);
     cluster.wait_until_lost(&lost);
+    members.remove(&lost.uuid);
     let again = cluster.wait_until_runs(&id, 2);
     let containers = Container::all(&cluster, &again);
+    assert_nobody_else_is_lost(&cluster, &members);
     if is_long() {
         wait_until_past(since, STOPPED_FOR);
     }
@@ -53,21 +56,20 @@ fn a_leader_that_slept_while_another_one_led_says_nothing_writes_nothing_and_sta
     assert!(process.is_stopped(), "it slept all the time");
     process.signal(Signal::CONT);
 
-    for call in asked {
-        assert_eq!(call.answer().0, 503, "whoever does not lead gives no verdict");
-    }
-    for call in writing {
-        let (status, answer) = call.answer();
-        assert!([307, 503].contains(&status), "whoever does not lead takes nothing: {answer}");
-    }
+    let verdicts: Vec<(u16, String)> = asked.into_iter().map(WaitingCall::answer).collect();
+    let taken: Vec<(u16, String)> = writing.into_iter().map(WaitingCall::answer).collect();
     let leader = cluster.leader().0;
     assert_ne!(leader.url(), sleeper.url());
     wait_until_stands_by(&sleeper, &leader);
     assert_eq!(dump_that_is_still(&etcd), dump, "it has changed no key");
-    let verdicts = witness.tally();
-    let verdict = verdicts.keys().find(|(_, told)| matches!(told, Told::Yes | Told::No));
-    assert_eq!(verdict, None, "{verdicts:?}");
-    assert!(verdicts.contains_key(&(Asked::Validity, Told::CannotKnow)), "{verdicts:?}");
+    let gives_none = verdicts.iter().all(|(status, _)| *status == 503);
+    assert!(gives_none, "whoever does not lead gives no verdict: {verdicts:#?}");
+    let takes_none = taken.iter().all(|(status, _)| [307, 503].contains(status));
+    assert!(takes_none, "whoever does not lead takes nothing: {taken:#?}");
+    let tally = witness.tally();
+    let verdict = tally.keys().find(|(_, told)| matches!(told, Told::Yes | Told::No));
+    assert_eq!(verdict, None, "{tally:?}");
+    assert!(tally.contains_key(&(Asked::Validity, Told::CannotKnow)), "{tally:?}");
 
     containers.iter().for_each(|one| one.signal_programs(&cluster, Signal::CONT));
     assert_eq!(cluster.rest().job(&id).containers(), again.containers(), "nothing is restarted");

@@ -2,8 +2,8 @@
 //! acknowledged is there. What still lives of the containers is adopted, or ends at its lease.
 
 use steadfast_e2e::{
-    Cluster, Container, Detector, Etcd, Job, JobStatus, Lease, Manner, Member, PATIENCE, Signal,
-    wait_until,
+    Cluster, Container, Detector, Etcd, Job, JobStatus, Lease, Manner, Member, PATIENCE, Process,
+    Signal, wait_until,
 };
 
 use super::acknowledged::Writer;
@@ -27,10 +27,13 @@ fn everything_but_the_containers_is_killed_at_once_and_what_was_acknowledged_is_
     let writer = Writer::start(cluster.rest(), &Container::all(&cluster, &sleeping)[0]);
     writer.wait_for_more();
 
-    // Stopped first, so that none of them sees another one go.
-    let mut killed = vec![cluster.dev()];
+    // Stopped first, so that none of them sees another one go; `dev` last, since the end of whoever
+    // started it wakes what is stopped.
+    let agents = cluster.present_members();
+    let mut killed: Vec<Process> = agents.iter().map(|agent| cluster.process(agent.pid)).collect();
     killed.extend(cluster.coordinator_processes());
-    killed.extend(cluster.present_members().iter().map(|agent| cluster.process(agent.pid)));
+    killed.push(cluster.dev());
+    assert_eq!(killed.len(), 2 + 3 + 1);
     etcd.stop_all();
     killed.iter().for_each(|process| process.signal(Signal::STOP));
     killed.iter().for_each(|process| process.signal(Signal::KILL));

@@ -7,10 +7,12 @@
 
 mod acknowledged;
 mod cut_off;
+mod damaged;
 mod deposed;
 mod etcd_away;
 mod everything_killed;
 mod leader_killed;
+mod mixed_versions;
 mod nodes_killed;
 mod random_kills;
 mod waiting_call;
@@ -49,12 +51,23 @@ fn submit_sleeper(cluster: &Cluster) -> String {
 }
 
 /// Waits as long as a member that is gone could go unnoticed, and checks that these are there and that
-/// none of them was given up meanwhile.
+/// no other one was ever given up.
 #[track_caller]
 fn assert_nobody_is_lost(cluster: &Cluster, members: &BTreeSet<String>) {
+    assert_nobody_else_is_lost(cluster, members);
+    let now = cluster.rest().members();
+    let lost = now.iter().find(|member| member.status == MemberStatus::Lost);
+    assert!(lost.is_none(), "declared lost: {now:#?}");
+}
+
+/// Waits as long as a member that is gone could go unnoticed, and checks that these, and only these, are
+/// there.
+#[track_caller]
+fn assert_nobody_else_is_lost(cluster: &Cluster, members: &BTreeSet<String>) {
     let from = now_ms() + u64::try_from(FOUND_WITHIN.as_millis()).expect("seconds");
     wait_until(PATIENCE, "every member to be heard after its window", || {
-        let now = cluster.rest().members_now()?;
+        let mut now = cluster.rest().members_now()?;
+        now.retain(|member| members.contains(&member.uuid));
         let lost = now.iter().find(|member| member.status == MemberStatus::Lost);
         assert!(lost.is_none(), "declared lost: {now:#?}");
         now.iter().all(|member| millis(&member.last_seen) > from).then_some(())

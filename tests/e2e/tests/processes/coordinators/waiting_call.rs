@@ -33,13 +33,12 @@ impl WaitingCall {
         self.0.write_all(text.as_bytes()).expect("the kernel takes it for the process");
     }
 
-    /// The whole of what comes back, and its status.
-    #[track_caller]
+    /// The status and the whole of what comes back; 0 where the connection ends without.
     pub fn answer(mut self) -> (u16, String) {
         let mut bytes = Vec::new();
-        self.0.read_to_end(&mut bytes).expect("an answer");
-        let text = String::from_utf8_lossy(&bytes).into_owned();
+        let ended = self.0.read_to_end(&mut bytes);
+        let text = format!("{}{:?}", String::from_utf8_lossy(&bytes), ended.err());
         let status = text.split_whitespace().nth(1).and_then(|word| word.parse().ok());
-        (status.unwrap_or_else(|| panic!("no answer: {text:?}")), text)
+        (status.unwrap_or(0), text)
     }
 }
