@@ -20,7 +20,7 @@ fn a_coordinator_on_a_folder_that_cannot_be_written_ends_and_names_it() {
     let Some(cluster) = cluster() else { return };
     let folder = cluster.new_folder("read-only");
     let ended = cluster.spawn(&mut coordinator(&cluster, &folder, "ro")).finish(PATIENCE);
-    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert_eq!(ended.code, Some(2), "{ended:?}");
     let (path, why) = (folder.to_string_lossy(), "Read-only file system");
     assert!(ended.stderr.contains(&*path) && ended.stderr.contains(why), "{ended:?}");
 }

@@ -44,7 +44,7 @@ impl Writer {
                 while !done.load(Ordering::SeqCst) {
                     noted.write(&rest, &id, &secret);
                     acknowledged.store(noted.rounds(), Ordering::SeqCst);
-                    thread::sleep(PAUSE); // paces
+                    thread::sleep(PAUSE); // polls for what is acknowledged, no faster than is allowed
                 }
                 noted
             }

@@ -30,7 +30,6 @@ fn a_leader_that_slept_while_another_one_led_says_nothing_writes_nothing_and_sta
     let mut members = uuids(&cluster);
     let epoch = cluster.rest().overview().coordinator.epoch;
     let (sleeper, process) = cluster.leader();
-    let mut calls: Vec<WaitingCall> = (0..12).map(|_| WaitingCall::open(&sleeper)).collect();
 
     let since = Instant::now();
     stop(process);
@@ -50,9 +49,8 @@ fn a_leader_that_slept_while_another_one_led_says_nothing_writes_nothing_and_sta
     let dump = dump_that_is_still(&etcd);
     let witness = Witness::at(&sleeper, &containers);
     let news = Asker::all(&cluster, &again);
-    let asked: Vec<WaitingCall> =
-        olds.iter().chain(&news).map(|one| one.asks(&mut calls)).collect();
-    let writing = [olds[0].commits(&mut calls), submits(&mut calls)];
+    let asked: Vec<WaitingCall> = olds.iter().chain(&news).map(|one| one.asks(&sleeper)).collect();
+    let writing = [olds[0].commits(&sleeper), submits(&sleeper)];
     assert!(process.is_stopped(), "it slept all the time");
     process.signal(Signal::CONT);
 
@@ -95,33 +93,26 @@ impl Asker {
     }
 
     #[track_caller]
-    fn asks(&self, calls: &mut Vec<WaitingCall>) -> WaitingCall {
-        let path = format!("GET /isContainerValid?execution_resource_id={}", self.id);
-        send(calls, &path, &self.secret, "")
+    fn asks(&self, rest: &Rest) -> WaitingCall {
+        let request = format!("GET /isContainerValid?execution_resource_id={}", self.id);
+        WaitingCall::send(rest, &request, &self.secret, "")
     }
 
     #[track_caller]
-    fn commits(&self, calls: &mut Vec<WaitingCall>) -> WaitingCall {
-        let path = format!("PUT /checkpoint?execution_resource_id={}", self.id);
-        send(calls, &path, &self.secret, "by a container of before")
+    fn commits(&self, rest: &Rest) -> WaitingCall {
+        let request = format!("PUT /checkpoint?execution_resource_id={}", self.id);
+        WaitingCall::send(rest, &request, &self.secret, "by a container of before")
     }
 }
 
 #[track_caller]
-fn submits(calls: &mut Vec<WaitingCall>) -> WaitingCall {
+fn submits(rest: &Rest) -> WaitingCall {
     let task = json!({ "name": "t", "command": ["true"] });
     let job = json!({
         "env": { "job.name": "too-late", "job.mode": "BATCH" },
         "pipelines": [{ "name": "p", "tasks": [task] }],
     });
-    send(calls, "POST /submit-job", "nobody's", &job.to_string())
-}
-
-#[track_caller]
-fn send(calls: &mut Vec<WaitingCall>, request: &str, secret: &str, body: &str) -> WaitingCall {
-    let mut call = calls.pop().expect("enough connections");
-    call.send(request, secret, body);
-    call
+    WaitingCall::send(rest, "POST /submit-job", "nobody's", &job.to_string())
 }
 
 #[track_caller]

@@ -42,7 +42,7 @@ fn tracking_is_refused_while_a_member_of_an_earlier_version_is_there_and_it_is_n
 }
 
 /// What a newer coordinator has committed is no damage: nobody of this version leads, and says which
-/// version it takes. Containers live on what they hold. Red where the head's format is not looked at.
+/// version it takes. Containers live on what they hold.
 #[test]
 fn a_store_of_a_newer_version_is_left_as_it_is_and_nobody_leads() {
     let etcd = Etcd::three();

@@ -1,36 +1,28 @@
-//! A call that is there before the process that will answer it: the connection is made and taken while
-//! the coordinator runs, the request is sent while it is stopped, and so is the first thing that it finds
-//! when it wakes.
+//! A call that is there before the process that will answer it: it is sent while the coordinator is
+//! stopped, and so is the first thing that it finds when it wakes.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
 use steadfast_e2e::{PATIENCE, Rest};
 
-/// An open connection to one coordinator.
+/// A request that the kernel has taken for one coordinator.
 pub struct WaitingCall(TcpStream);
 
 impl WaitingCall {
-    /// Connects, and waits until the connection was taken.
+    /// Sends the request; nobody needs to run to read it yet.
     #[track_caller]
-    pub fn open(rest: &Rest) -> Self {
+    pub fn send(rest: &Rest, request: &str, secret: &str, body: &str) -> Self {
         let stream = TcpStream::connect(rest.url().trim_start_matches("http://"));
-        let stream = stream.expect("the coordinator runs");
+        let mut stream = stream.expect("the kernel takes the connection for the process");
         stream.set_read_timeout(Some(PATIENCE)).expect("a time that is not zero");
-        // Connections are taken in their order, and this one comes later.
-        assert!(rest.get("/health/live").is_some(), "the coordinator runs");
-        Self(stream)
-    }
-
-    /// Sends the request; nobody needs to read it yet.
-    #[track_caller]
-    pub fn send(&mut self, request: &str, secret: &str, body: &str) {
         let text = format!(
             "{request} HTTP/1.1\r\nHost: coordinator\r\nAuthorization: Bearer {secret}\r\n\
              Content-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
             body.len()
         );
-        self.0.write_all(text.as_bytes()).expect("the kernel takes it for the process");
+        stream.write_all(text.as_bytes()).expect("and the request");
+        Self(stream)
     }
 
     /// The status and the whole of what comes back; 0 where the connection ends without.
