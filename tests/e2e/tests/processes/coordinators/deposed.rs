@@ -1,9 +1,12 @@
 //! The active coordinator is stopped (SIGSTOP) until another one leads and has counted a loss, for half a
-//! minute in the long form, and then continued. What waits in its sockets when it wakes is a question of
-//! every container that it takes for alive and of every one that it does not know, a checkpoint of one of
-//! its own, and a job: each a thing to answer or to write for somebody who still led.
+//! minute in the long form, and then continued. What waits for it when it wakes: a pipeline whose pause is
+//! over since, and that another one has started; and in its sockets a question of every container that it
+//! takes for alive and of every one that it does not know, a checkpoint of one of its own, and a job. Each
+//! is a thing to do, to answer or to write for somebody who still led.
 
 use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
@@ -17,9 +20,12 @@ use super::{assert_nobody_else_is_lost, is_long, uuids, wait_until_past};
 
 /// As long as promised.
 const STOPPED_FOR: Duration = Duration::from_secs(30);
+/// Seconds from a failure to the next start: long enough to be stopped in, and over when it wakes.
+const PAUSE_SECONDS: u32 = 6;
 /// Nothing is written for so long: more than a member beats and a coordinator lists.
 const STILL_FOR: Duration = Duration::from_secs(2);
 
+/// Red where a term that is over by the clock still answers and acts (it tells a container "yes").
 #[test]
 fn a_leader_that_slept_while_another_one_led_says_nothing_writes_nothing_and_stands_by() {
     let etcd = Etcd::three();
@@ -31,6 +37,7 @@ fn a_leader_that_slept_while_another_one_led_says_nothing_writes_nothing_and_sta
     let epoch = cluster.rest().overview().coordinator.epoch;
     let (sleeper, process) = cluster.leader();
 
+    let paused = Paused::submit(&cluster);
     let since = Instant::now();
     stop(process);
     assert!(cluster.wait_until_another_leads(&sleeper) > epoch, "a new term");
@@ -40,6 +47,7 @@ fn a_leader_that_slept_while_another_one_led_says_nothing_writes_nothing_and_sta
     let again = cluster.wait_until_runs(&id, 2);
     let containers = Container::all(&cluster, &again);
     assert_nobody_else_is_lost(&cluster, &members);
+    let started = cluster.wait_until_runs(&paused.id, 2);
     if is_long() {
         wait_until_past(since, STOPPED_FOR);
     }
@@ -71,12 +79,54 @@ fn a_leader_that_slept_while_another_one_led_says_nothing_writes_nothing_and_sta
 
     containers.iter().for_each(|one| one.signal_programs(&cluster, Signal::CONT));
     assert_eq!(cluster.rest().job(&id).containers(), again.containers(), "nothing is restarted");
+    let now = cluster.rest().job(&paused.id);
+    assert_eq!(now.containers(), started.containers(), "nothing is restarted");
+    assert_eq!(paused.starts(), ["1", "2"], "no attempt is started twice");
     let finished = detector.finish(&cluster, &id);
     let (label, counts) = (finished.label(), &finished.counts);
     assert_eq!((counts.member_loss, counts.program, counts.ladder), (1, 0, 0));
     let counted = (label.member_loss_incident_count, label.recovery_episode_count);
     assert_eq!((counted, label.recovery_attempt_count), ((1, 1), 1), "{label:?}");
     assert_eq!(label.last_lost_member_uuid.as_ref(), Some(&lost.uuid), "{label:?}");
+}
+
+/// A job whose program fails at its first start, and is then paused for.
+struct Paused {
+    id: String,
+    /// A line for each start of its program.
+    starts: PathBuf,
+}
+
+impl Paused {
+    /// Waits until it has failed.
+    #[track_caller]
+    fn submit(cluster: &Cluster) -> Self {
+        const PROGRAM: &str = r#"echo "$STEADFAST_ATTEMPT" >> "$0"; [ "$STEADFAST_ATTEMPT" = 1 ] || exec sleep 3600; exit 1"#;
+        let folder = cluster.new_folder("paused");
+        let starts = folder.join("starts");
+        let task = json!({ "name": "t", "command": ["sh", "-c", PROGRAM, &starts] });
+        let job = json!({
+            "env": {
+                "job.name": "paused",
+                "job.mode": "STREAMING",
+                "job.retry.times": 3,
+                "job.retry.interval.seconds": PAUSE_SECONDS,
+            },
+            "pipelines": [{ "name": "p", "tasks": [task] }],
+        });
+        let file = folder.join("paused.json");
+        fs::write(&file, job.to_string()).expect("the cluster's folder can be written");
+        let mut submit = cluster.steadfast(["submit", "--detach", "--json"]);
+        let id = cluster.submitted(submit.arg(file));
+        cluster.rest().wait_for_job(&id, "it fails", |job| job.counts.program == 1);
+        Self { id, starts }
+    }
+
+    #[track_caller]
+    fn starts(&self) -> Vec<String> {
+        let text = fs::read_to_string(&self.starts).expect("it was started");
+        text.lines().map(str::to_owned).collect()
+    }
 }
 
 /// A container's id and secret, which outlive it.
