@@ -25,7 +25,8 @@ const PAUSE_SECONDS: u32 = 6;
 /// Nothing is written for so long: more than a member beats and a coordinator lists.
 const STILL_FOR: Duration = Duration::from_secs(2);
 
-/// Red where a term that is over by the clock still answers and acts (it tells a container "yes").
+/// Red where a term that is over by the clock goes on while nobody has told it (a container gets a verdict from
+/// who slept), and where commits compare nothing beside that (two lead).
 #[test]
 fn a_leader_that_slept_while_another_one_led_says_nothing_writes_nothing_and_stands_by() {
     let etcd = Etcd::three();

@@ -23,11 +23,14 @@ fn outage() -> Duration {
 /// Longer than the outage, as the promise wants it.
 const LEASE: Lease = Lease { lease_ms: 120_000, grace_ms: 5_000, schedule_ms: 500 };
 
+/// Red where the next leader gives members no time to find it, and where it does not know the containers
+/// of before.
 #[test]
 fn with_every_etcd_node_stopped_nobody_is_lost_and_nothing_ends() {
     ride_out(|etcd| etcd.stop_all(), |etcd| etcd.continue_all());
 }
 
+/// Red where the one before is.
 #[test]
 fn with_every_etcd_node_killed_nobody_is_lost_and_nothing_ends() {
     ride_out(Etcd::kill_all, Etcd::start_again);

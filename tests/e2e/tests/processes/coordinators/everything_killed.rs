@@ -9,6 +9,7 @@ use steadfast_e2e::{
 use super::acknowledged::Writer;
 use super::submit_sleeper;
 
+/// Red where a checkpoint is acknowledged and not written.
 #[test]
 fn everything_but_the_containers_is_killed_at_once_and_what_was_acknowledged_is_there() {
     let mut etcd = Etcd::three();

@@ -6,6 +6,7 @@ use crate::coordinator_killed::kill_twice_whoever_leads;
 
 const RATE: u32 = 12;
 
+/// Red where the next leader does not know the containers of before.
 #[test]
 fn another_one_leads_no_container_is_restarted_and_the_sums_are_right() {
     let etcd = EtcdNode::one();

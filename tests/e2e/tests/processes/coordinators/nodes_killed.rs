@@ -9,6 +9,7 @@ use super::{assert_nobody_is_lost, assert_was_left_alone, submit_sleeper, uuids}
 /// Far above the pause that an election makes.
 const LEASE: Lease = Lease { lease_ms: 60_000, grace_ms: 5_000, schedule_ms: 500 };
 
+/// Red where a checkpoint is acknowledged and not written.
 #[test]
 fn whichever_etcd_nodes_die_nothing_acknowledged_is_lost_and_nothing_ends() {
     let mut etcd = Etcd::three();

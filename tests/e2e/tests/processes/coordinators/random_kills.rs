@@ -11,6 +11,8 @@ use crate::random_faults::{Fault, MEMBERS, SLOTS, play};
 /// leader first), so that no container ends for want of a "yes".
 const LEASE_MS: u64 = 12_000;
 
+/// Red where the next leader does not know the containers of before (deployments that no fault explains),
+/// and where it gives members no time to find it.
 #[test]
 fn whoever_is_killed_the_counts_equal_those_of_an_oracle_outside() {
     let faults = [
