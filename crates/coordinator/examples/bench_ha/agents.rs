@@ -24,6 +24,8 @@ const SLOTS: u32 = 2_000;
 pub struct Agent {
     line: Line,
     hello: Hello,
+    /// On the connection that is there. A beat before the hello would be the end of it.
+    is_welcome: bool,
     launched: UnboundedSender<LaunchOrder>,
     seen: Arc<Seen>,
 }
@@ -51,7 +53,7 @@ impl Agent {
             highest_epoch: Epoch::new(0),
             containers: Vec::new(),
         };
-        Ok(Self { line: Line::new(urls), hello, launched, seen })
+        Ok(Self { line: Line::new(urls), hello, is_welcome: false, launched, seen })
     }
 
     /// Lives until it is dropped.
@@ -63,9 +65,11 @@ impl Agent {
                 heard = self.line.heard() => match heard {
                     Heard::Up => self.line.say(FromAgent::Hello(self.hello.clone())),
                     Heard::Message(message) => self.hear(message),
-                    Heard::Down => {}
+                    Heard::Down => self.is_welcome = false,
                 },
-                _ = beat.tick() => self.line.say(FromAgent::Beat),
+                _ = beat.tick() => if self.is_welcome {
+                    self.line.say(FromAgent::Beat);
+                },
             }
         }
     }
@@ -73,6 +77,7 @@ impl Agent {
     fn hear(&mut self, message: ToAgent) {
         match message {
             ToAgent::Welcome { epoch, .. } => {
+                self.is_welcome = true;
                 self.hello.welcomed = true;
                 self.hello.highest_epoch = epoch;
                 let url = self.line.url().map(ToString::to_string).unwrap_or_default();

@@ -64,7 +64,6 @@ struct OfTerm {
 
 #[derive(Clone)]
 struct Welcome {
-    at: Instant,
     wall_ms: u64,
     url: String,
     member: MemberUuid,
@@ -74,7 +73,7 @@ impl Seen {
     pub fn note_welcome(&self, epoch: Epoch, url: String, member: MemberUuid) {
         let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let wall_ms = u64::try_from(wall.as_millis()).unwrap_or(u64::MAX);
-        let welcome = Welcome { at: Instant::now(), wall_ms, url, member };
+        let welcome = Welcome { wall_ms, url, member };
         self.0.lock().terms.entry(epoch).or_default().welcome.get_or_insert(welcome);
     }
 
@@ -241,6 +240,10 @@ impl World {
         let valid = self.seen.newest().and_then(|(_, term)| term.valid).ok_or("no yes")?;
         self.until_all_have_a_yes(Some(epoch)).await?;
         let all_ms = ms(killed.elapsed());
+        say(&format!(
+            "  a beat is accepted after {beat_ms:.0} ms, a container valid after {:.0} ms, all after {all_ms:.0} ms",
+            ms(valid - killed)
+        ))?;
         let killed_one = self.coordinators.iter_mut().find(is_active).ok_or("it is gone")?;
         killed_one.start_again()?;
         sleep(SETTLE).await;
@@ -254,8 +257,7 @@ impl World {
             term.welcome.filter(|_| of > epoch)
         };
         self.until("an agent is welcomed", async |world| welcomed(world).is_some()).await?;
-        let Welcome { at, wall_ms, url, member } = welcomed(self).ok_or("no welcome")?;
-        say(&format!("  welcomed after {:.0} ms", ms(at - killed)))?;
+        let Welcome { wall_ms, url, member } = welcomed(self).ok_or("no welcome")?;
         let client = Client::new([&url])?;
         self.until("a beat is accepted", async |_| {
             let members = client.members().await.unwrap_or_default();
