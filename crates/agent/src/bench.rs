@@ -47,7 +47,10 @@ impl Line {
                 }
                 Heard::Message(message)
             }
-            LinkEvent::Down { leader, .. } => {
+            LinkEvent::Down { leader, silent, .. } => {
+                if silent {
+                    self.route.fell_silent(&link.url);
+                }
                 self.link = None;
                 if let Some(leader) = leader {
                     self.route.redirected(leader);
