@@ -28,16 +28,19 @@ struct Program {
     /// The cargo option that names this kind of target.
     kind: &'static str,
     target: &'static str,
+    /// Features that the plain build does not have.
+    features: &'static str,
     /// Installs what it compares with, where cargo does not bring it.
     before: fn() -> Result<()>,
 }
 
-const PROGRAMS: [Program; 4] = [
+const PROGRAMS: [Program; 5] = [
     Program {
         name: "engine",
         package: "steadfast-sim",
         kind: "--bin",
         target: "bench-engine",
+        features: "",
         before: || Ok(()),
     },
     Program {
@@ -45,6 +48,7 @@ const PROGRAMS: [Program; 4] = [
         package: "steadfast-store",
         kind: "--example",
         target: "bench_commit",
+        features: "",
         before: || Ok(()),
     },
     Program {
@@ -52,6 +56,7 @@ const PROGRAMS: [Program; 4] = [
         package: "steadfast-sim",
         kind: "--example",
         target: "bench_ledger",
+        features: "",
         before: || Ok(()),
     },
     Program {
@@ -59,7 +64,16 @@ const PROGRAMS: [Program; 4] = [
         package: "steadfast-coordinator",
         kind: "--example",
         target: "bench_validity",
+        features: "",
         before: prerequisites::ensure_yardsticks,
+    },
+    Program {
+        name: "ha",
+        package: "steadfast-coordinator",
+        kind: "--example",
+        target: "bench_ha",
+        features: "etcd",
+        before: prerequisites::ensure,
     },
 ];
 
@@ -106,13 +120,16 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 }
 
 fn measure(program: &Program, workspace: &Metadata) -> Result<Vec<Figure>> {
-    let Program { name, package, kind, target, before } = program;
+    let Program { name, package, kind, target, features, before } = program;
     if !has_target(workspace, package, target) {
         bail!("the bench program `{name}` is missing: {package} has no {kind} {target}");
     }
     println!("== {name}");
     before()?;
     let mut command = cargo(&format!("run --release --locked -p {package} {kind} {target}"));
+    if !features.is_empty() {
+        command.args(["--features", features]);
+    }
     let printed = output(command.stdin(Stdio::null()))?;
     let mut figures = Vec::new();
     for line in printed.lines() {

@@ -27,41 +27,78 @@ const FIRST_BACK_OFF_MS: u64 = 50;
 const LONGEST_BACK_OFF_MS: u64 = 500;
 
 /// Whom to ask next, and how long to wait before.
+///
+/// The pause is between rounds, not between attempts: while a leader that died is being followed, standbys
+/// still name it, and whoever paused after each of them would come to the new one a second late.
 #[derive(Debug)]
 pub(crate) struct Route {
     configured: Vec<BaseUrl>,
     /// The announced ones first; the configured ones are never forgotten.
     known: Vec<BaseUrl>,
     next: usize,
-    /// Named by a standby; asked before the others, once.
+    /// Named by a standby; asked before the others, but not twice in one round.
     hint: Option<BaseUrl>,
-    /// Attempts since a coordinator said welcome.
+    /// Who was asked in this round.
+    asked: Vec<BaseUrl>,
+    /// Rounds that were begun since a coordinator said welcome.
+    rounds: u32,
+    /// Attempts since then.
     attempts: u32,
 }
 
 impl Route {
     pub fn new(configured: Vec<BaseUrl>) -> Self {
-        Self { known: configured.clone(), configured, next: 0, hint: None, attempts: 0 }
+        Self {
+            known: configured.clone(),
+            configured,
+            next: 0,
+            hint: None,
+            asked: Vec::new(),
+            rounds: 0,
+            attempts: 0,
+        }
     }
 
-    /// The next attempt: at once after a connection that served, then with a back-off between half and
-    /// the whole of 50, 100, … 500 ms. `jitter` is any number.
+    /// The next attempt. The first round begins at once after a connection that served, each later one after a
+    /// back-off between half and the whole of 50, 100, … 500 ms; within a round nobody waits. `jitter` is any
+    /// number.
     pub fn attempt(&mut self, jitter: u64) -> (BaseUrl, Duration) {
-        let delay_ms = match self.attempts {
-            0 => 0,
-            failures => {
-                let doubled_ms = FIRST_BACK_OFF_MS << (failures - 1).min(8);
-                let longest_ms = doubled_ms.min(LONGEST_BACK_OFF_MS);
-                longest_ms / 2 + jitter % (longest_ms / 2 + 1)
+        self.attempts = self.attempts.saturating_add(1);
+        let of_this_round = if self.rounds > 0 { self.not_yet_asked() } else { None };
+        let (url, delay_ms) = match of_this_round {
+            Some(url) => (url, 0),
+            None => {
+                let delay_ms = self.begin_round(jitter);
+                // Nobody was asked in it yet, and somebody is always known.
+                (self.not_yet_asked().unwrap_or_else(|| self.known[0].clone()), delay_ms)
             }
         };
-        self.attempts = self.attempts.saturating_add(1);
-        let url = self.hint.take().unwrap_or_else(|| {
-            let url = self.known[self.next % self.known.len()].clone();
-            self.next = (self.next + 1) % self.known.len();
-            url
-        });
+        self.asked.push(url.clone());
         (url, Duration::from_millis(delay_ms))
+    }
+
+    /// The one to ask next in this round; `None` at its end.
+    fn not_yet_asked(&mut self) -> Option<BaseUrl> {
+        if let Some(hint) = self.hint.take_if(|hint| !self.asked.contains(hint)) {
+            return Some(hint);
+        }
+        let mut places = (0..self.known.len()).map(|step| (self.next + step) % self.known.len());
+        let place = places.find(|place| !self.asked.contains(&self.known[*place]))?;
+        self.next = (place + 1) % self.known.len();
+        Some(self.known[place].clone())
+    }
+
+    /// How long to wait before it.
+    fn begin_round(&mut self, jitter: u64) -> u64 {
+        self.asked.clear();
+        let rounds_before = self.rounds;
+        self.rounds = self.rounds.saturating_add(1);
+        if rounds_before == 0 {
+            return 0;
+        }
+        let doubled_ms = FIRST_BACK_OFF_MS << (rounds_before - 1).min(8);
+        let longest_ms = doubled_ms.min(LONGEST_BACK_OFF_MS);
+        longest_ms / 2 + jitter % (longest_ms / 2 + 1)
     }
 
     /// `current` serves and announced these. Whoever served last is asked first.
@@ -75,6 +112,9 @@ impl Route {
         }
         self.next = known.iter().position(|url| url == current).unwrap_or(0);
         self.known = known;
+        self.hint = None;
+        self.asked.clear();
+        self.rounds = 0;
         self.attempts = 0;
     }
 
@@ -343,12 +383,42 @@ mod tests {
         assert_eq!([0; 4].map(|_| route.attempt(0).0), [url(1), url(2), url(3), url(1)]);
     }
 
+    /// Red where the pause is between attempts.
     #[test]
-    fn a_standbys_hint_is_followed_once_and_with_the_usual_back_off() {
+    fn everybody_is_asked_before_there_is_a_pause() {
+        let mut route = Route::new(vec![url(1), url(2), url(3)]);
+        assert_eq!(delays(&mut route, 0), [0, 0, 0, 25, 0, 0]);
+    }
+
+    /// Red where a hint is followed whoever was asked before: the leader that it names has just died, and
+    /// standbys say so only when its lease is over.
+    #[test]
+    fn a_standbys_hint_is_followed_at_once_and_not_twice_in_a_round() {
+        let ms = Duration::from_millis;
         let mut route = Route::new(vec![url(1), url(2)]);
-        route.attempt(0);
+        assert_eq!(route.attempt(0), (url(1), ms(0)));
         route.redirected(url(9));
-        assert_eq!(route.attempt(0), (url(9), Duration::from_millis(25)));
-        assert_eq!(route.attempt(0).0, url(2));
+        assert_eq!(route.attempt(0), (url(9), ms(0)));
+        assert_eq!(route.attempt(0), (url(2), ms(0)));
+        route.redirected(url(9));
+        assert_eq!(route.attempt(0), (url(9), ms(25)), "in the next round, and its first");
+        assert_eq!(
+            [0; 3].map(|_| route.attempt(0)),
+            [(url(1), ms(0)), (url(2), ms(0)), (url(1), ms(50))]
+        );
+    }
+
+    /// Two that name each other must not keep an agent busy.
+    #[test]
+    fn two_that_name_each_other_are_asked_once_a_round() {
+        let mut route = Route::new(vec![url(1), url(2)]);
+        let mut waited = Vec::new();
+        for _ in 0..3 {
+            for other in [2, 1] {
+                waited.push(route.attempt(0).1.as_millis());
+                route.redirected(url(other));
+            }
+        }
+        assert_eq!(waited, [0, 0, 25, 0, 50, 0]);
     }
 }

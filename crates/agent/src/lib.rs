@@ -10,6 +10,8 @@
 //! wrapper and the coordinator, so that the agent's death ends nothing (05).
 
 mod agent;
+#[cfg(feature = "bench")]
+pub mod bench;
 mod connection;
 mod container;
 mod enclosure;

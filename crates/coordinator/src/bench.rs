@@ -1,14 +1,14 @@
-//! The door for the bench of container validity: a real term, its loop and its HTTP side, with containers
-//! that no job stands behind.
+//! Doors for the benches. The one of container validity: a real term, its loop and its HTTP side, with
+//! containers that no job stands behind. And [`commit`], the way of the loop's steps to the store.
 //!
 //! A figure per registered container needs a hundred thousand of them and no job's state beside them, so
 //! they go straight into the index of the served term, as the loop puts them there after a commit. The
-//! loop itself knows nothing of them and idles. Compiled only for the bench.
+//! loop itself knows nothing of them and idles. Compiled only for the benches.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use steadfast_engine::{IndexChange, IndexEntry, Settings};
+use steadfast_engine::{IndexChange, IndexEntry, Settings, Step};
 use steadfast_model::{
     ExecutionId, FencingToken, JobId, LeaseTerms, TaskGroupId, TermNonce, Timestamp,
 };
@@ -16,7 +16,9 @@ use steadfast_store::{LeaderInfo, Store};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
+use crate::commit::Commits;
 use crate::shared::{Shared, Term};
+use crate::store_health::StoreHealth;
 use crate::{http, lead};
 
 /// The defaults of a job: one question a second.
@@ -90,4 +92,15 @@ impl ValidityServer {
     pub async fn serve(&self, listener: TcpListener) {
         http::serve(listener, Arc::clone(&self.shared), self.stopped.clone()).await;
     }
+}
+
+/// Makes `steps` durable as the loop does.
+///
+/// # Errors
+/// When the term is over, or a ledger was refused: what was measured then is not the same work.
+pub async fn commit(term: &mut dyn steadfast_store::Term, steps: &[Step]) -> Result<(), String> {
+    let (_stop, mut shutdown) = watch::channel(false);
+    let mut commits = Commits { term, health: &StoreHealth::new(), shutdown: &mut shutdown };
+    let refused = commits.commit(steps, &|_| None).await.map_err(|end| format!("{end:?}"))?;
+    if refused.is_empty() { Ok(()) } else { Err(format!("{} ledgers were refused", refused.len())) }
 }
