@@ -10,6 +10,10 @@ const PACKAGE: &str = "steadfast-e2e";
 /// The program of the package that plays the scenes and judges their bounds in milliseconds.
 const SCENES: &str = "scenes";
 
+/// Tests that run at the same time. Most of each is waiting for leases, timeouts and elections, so that two
+/// processors carry more than two.
+const AT_ONCE: u32 = 4;
+
 /// Which of the end-to-end runs.
 #[derive(clap::Args, Default)]
 pub struct Arguments {
@@ -35,7 +39,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         }
         cargo(&format!("run --release --locked -p {PACKAGE} --bin {SCENES} --"))
     } else {
-        cargo(&format!("test --release --locked -p {PACKAGE} --"))
+        cargo(&format!("test --release --locked -p {PACKAGE} -- --test-threads {AT_ONCE}"))
     };
     command.args(&arguments.filter);
     if arguments.long {
