@@ -91,7 +91,9 @@ mod tests {
         connection.execute_batch(SCHEMA).unwrap();
         let (idle, open) = (vec![b'i'; 300], vec![b'o'; 611]);
         let put_all = |value: &[u8]| {
-            (0..600).for_each(|job| drop(put(&connection, JobId::new(job), value).unwrap()));
+            for job in 0..600 {
+                assert_eq!(put(&connection, JobId::new(job), value), Ok(1));
+            }
         };
         put_all(&idle);
         let before = pages(&connection);
