@@ -2,7 +2,7 @@
 //! one on a 307, and a bounded number of rounds over all of them.
 //!
 //! Repeating is safe where nothing happened yet (no connection, 503, 307) or where the call may take
-//! effect twice. A call that may not is given up as soon as its fate is unknown.
+//! effect twice. A call that may not is given up as soon as its fate is unknown: an answer that is lost, or 408.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -194,6 +194,9 @@ impl Transport {
                     Ok(leader) => tried.failed(url, format!("307 to {leader}, in a circle")),
                     Err(why) => tried.failed(url, format!("307, but {why}")),
                 },
+                StatusCode::REQUEST_TIMEOUT if call.repeat == Repeat::Safe => {
+                    tried.failed(url, format!("408, {}", answer.message()));
+                }
                 StatusCode::SERVICE_UNAVAILABLE => {
                     tried.pause = tried.pause.max(answer.retry_after());
                     tried.failed(url, format!("503, {}", answer.message()));

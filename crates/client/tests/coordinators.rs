@@ -112,6 +112,22 @@ async fn a_503_and_a_closed_port_lead_to_the_next_coordinator() {
     assert_eq!(leader.asked().len(), 2);
 }
 
+/// Red where 408 is an answer like any other, or is taken for 503: a second job.
+#[tokio::test]
+async fn what_is_in_doubt_is_asked_for_again_only_where_twice_is_once() {
+    let doubt = Say::json(408, r#"{"status":"fail","message":"it may or may not have been done"}"#);
+    let server = Server::start(vec![doubt.clone(), Say::json(200, "[]")]).await;
+    let client = Client::new([&server.url]).unwrap();
+    assert_eq!(client.members().await.unwrap(), []);
+    assert_eq!(server.asked().len(), 2);
+
+    let server = Server::start(vec![doubt]).await;
+    let client = Client::new([&server.url]).unwrap();
+    let error = client.submit_job("{}", JobFormat::Json, None, false).await.unwrap_err();
+    assert!(error.to_string().contains("it may or may not have been done"), "{error}");
+    assert_eq!(server.asked().len(), 1);
+}
+
 #[tokio::test]
 async fn all_are_asked_again_while_one_of_them_loads() {
     let busy = Say::Answer(503, vec![("retry-after", "0".into())], String::new());

@@ -71,6 +71,11 @@ impl Failure {
         Self { status: StatusCode::SERVICE_UNAVAILABLE, body: ErrorBody::new(message) }
     }
 
+    /// It may have been done, or is going to be: whoever asks again asks for it twice, which 503 would invite to.
+    pub fn in_doubt(message: impl Into<String>) -> Self {
+        Self { status: StatusCode::REQUEST_TIMEOUT, body: ErrorBody::new(message) }
+    }
+
     /// Ask again, slower.
     pub fn too_many(message: impl Into<String>) -> Self {
         Self { status: StatusCode::TOO_MANY_REQUESTS, body: ErrorBody::new(message) }
@@ -189,18 +194,15 @@ pub(crate) async fn ask(
     tokio::select! {
         biased;
         reply = term.ask(input) => reply.map_err(|_| {
-            Failure::unavailable(
+            Failure::in_doubt(
                 "this coordinator stopped leading before the answer was durable: it may or may not \
                  have been done; look before you ask again",
             )
         }),
-        () = shared.store_health.until_full() => {
-            let body = ErrorBody::new(format!(
-                "{}. What was asked for waits for that, and is done then: look before you ask again",
-                full(shared).message()
-            ));
-            Err(Failure { status: StatusCode::REQUEST_TIMEOUT, body })
-        }
+        () = shared.store_health.until_full() => Err(Failure::in_doubt(format!(
+            "{}. What was asked for waits for that, and is done then: look before you ask again",
+            full(shared).message()
+        ))),
     }
 }
 

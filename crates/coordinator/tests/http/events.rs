@@ -83,7 +83,7 @@ fn open(server: &Server) -> Stream {
 
 fn submit_in_vain(server: &Server) {
     let answer = server.post("/submit-job", Some(&token(Role::Operator)), JOB);
-    assert_eq!(answer.status, 503, "{answer:?}");
+    assert_eq!(answer.status, 408, "{answer:?}");
 }
 
 fn submit(server: &Server) -> String {
