@@ -16,9 +16,9 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use steadfast_model::Timestamp;
 use steadfast_sim::RunningJobs;
-use steadfast_store::{Embedded, LeaderInfo, Op, Store, Term, ops_of};
+use steadfast_store::conformance::samples;
+use steadfast_store::{Embedded, Op, Store, Term, ops_of};
 
 /// As the product has it.
 #[global_allocator]
@@ -96,15 +96,7 @@ impl Place {
     async fn new(directory: &Path, jobs: u64, affected: Affected, tracked: bool) -> Result<Self> {
         let name = format!("{jobs}-{}-{tracked}", affected.of(jobs));
         let store = Embedded::open(directory.join(name))?;
-        let me = LeaderInfo {
-            url: "http://127.0.0.1:1".to_owned(),
-            host: "bench".to_owned(),
-            pid: std::process::id(),
-            version: "bench".to_owned(),
-            feature_level: steadfast_model::FEATURE_LEVEL,
-            since: Timestamp::default(),
-        };
-        let term = store.lead(me).await?;
+        let term = store.lead(samples::leader(1)).await?;
         let (cluster, steps) = RunningJobs::new(jobs, affected.of(jobs), tracked);
         let (times, step_times, bytes) = (Vec::new(), Vec::new(), [0, 0]);
         let mut place = Self { jobs, affected, tracked, cluster, term, times, step_times, bytes };

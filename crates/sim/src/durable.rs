@@ -12,8 +12,9 @@ use steadfast_engine::records::{
 };
 use steadfast_engine::{MemberWrite, RequestWrite, Step};
 use steadfast_ledger::JobLedger;
-use steadfast_model::{Epoch, JobId, MemberEventSeq, MemberUuid, RequestId, Timestamp};
-use steadfast_store::{CheckpointGuard, LeaderInfo, MemoryStore, Op, ops_of};
+use steadfast_model::{Epoch, JobId, MemberEventSeq, MemberUuid, RequestId};
+use steadfast_store::conformance::samples;
+use steadfast_store::{CheckpointGuard, MemoryStore, Op, ops_of};
 
 /// A term, as its coordinator, the store and everybody outside number it.
 pub(crate) type TermNumber = u64;
@@ -101,15 +102,8 @@ impl Durable {
     /// # Errors
     /// The store cannot be read.
     pub fn begin_term(&mut self, term: TermNumber) -> Result<(), String> {
-        let me = LeaderInfo {
-            url: "http://coordinator".to_owned(),
-            host: "simulated".to_owned(),
-            pid: 1,
-            version: "simulated".to_owned(),
-            feature_level: steadfast_model::FEATURE_LEVEL,
-            since: Timestamp::default(),
-        };
-        self.epoch = self.store.begin_term(&me).map_err(|error| error.to_string())?;
+        self.epoch =
+            self.store.begin_term(&samples::leader(1)).map_err(|error| error.to_string())?;
         self.head = Head { term, ..self.head.next() };
         Ok(())
     }

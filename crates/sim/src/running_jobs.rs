@@ -131,14 +131,19 @@ fn job(number: u64, zone: &str, tracked: bool) -> JobSpec {
         pipelines: vec![PipelineSpec {
             name: "pipeline".to_owned(),
             member_tags: BTreeMap::from([("zone".to_owned(), zone.to_owned())]),
-            tasks: vec![TaskSpec {
-                name: "task".to_owned(),
-                parallelism: 1,
-                command: vec!["program".to_owned()],
-                environment: BTreeMap::new(),
-                validator: ValidatorKind::Wrapper,
-                progress_timeout_ms: 0,
-            }],
+            tasks: vec![task()],
         }],
+    }
+}
+
+/// One container of a program that says nothing of its progress.
+pub(crate) fn task() -> TaskSpec {
+    TaskSpec {
+        name: "task".to_owned(),
+        parallelism: 1,
+        command: vec!["program".to_owned()],
+        environment: BTreeMap::new(),
+        validator: ValidatorKind::Wrapper,
+        progress_timeout_ms: 0,
     }
 }

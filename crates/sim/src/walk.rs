@@ -8,14 +8,14 @@ use std::collections::BTreeMap;
 
 use steadfast_engine::{LeaveRequest, Settings};
 use steadfast_model::{
-    ContainerPolicy, JobMode, JobSpec, LeaseTerms, LossCause, PipelineSpec, RetryPolicy, TaskSpec,
-    ValidatorKind,
+    ContainerPolicy, JobMode, JobSpec, LeaseTerms, LossCause, PipelineSpec, RetryPolicy,
 };
 
 use crate::ambush::{Ambush, Blow};
 use crate::invariants::{Broken, Invariant, has_ended, has_healed};
 use crate::operators::Errand;
 use crate::plan::{Etcd, Odds, Plan, PlannedJob};
+use crate::running_jobs::task;
 use crate::trace::Trace;
 use crate::world::{Event, World};
 use crate::{END_MS, Failure, SETTLE_MS, play_until_true};
@@ -195,18 +195,10 @@ fn expected_attempts(
 }
 
 fn job(number: u64) -> PlannedJob {
-    let task = TaskSpec {
-        name: "task".to_owned(),
-        parallelism: 1,
-        command: vec!["program".to_owned()],
-        environment: BTreeMap::new(),
-        validator: ValidatorKind::Wrapper,
-        progress_timeout_ms: 0,
-    };
     let pipeline = |number: u64| PipelineSpec {
         name: format!("pipeline-{number}"),
         member_tags: BTreeMap::new(),
-        tasks: vec![task.clone()],
+        tasks: vec![task()],
     };
     let spec = JobSpec {
         name: format!("job-{number}"),

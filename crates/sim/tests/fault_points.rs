@@ -14,8 +14,9 @@ mod small;
 use std::sync::Arc;
 
 use steadfast_engine::records::JobRecord;
-use steadfast_model::{Epoch, JobStatus, MemberUuid, Timestamp};
-use steadfast_store::{CommitError, Fault, LeaderInfo, MemoryStore, Op, Refusal, ops_of};
+use steadfast_model::{Epoch, JobStatus, MemberUuid};
+use steadfast_store::conformance::samples;
+use steadfast_store::{CommitError, Fault, MemoryStore, Op, Refusal, ops_of};
 
 use small::cluster::{Cluster, Faults, Life, PARTS, Part};
 use small::reference::Numbers;
@@ -232,15 +233,7 @@ impl Story {
 }
 
 fn lead(store: &MemoryStore) -> Epoch {
-    let me = LeaderInfo {
-        url: "http://coordinator".to_owned(),
-        host: "small".to_owned(),
-        pid: 1,
-        version: "small".to_owned(),
-        feature_level: steadfast_model::FEATURE_LEVEL,
-        since: Timestamp::default(),
-    };
-    store.begin_term(&me).expect("its head can be read")
+    store.begin_term(&samples::leader(1)).expect("its head can be read")
 }
 
 const TRUTH: Numbers = Numbers { attempts: 3, episodes: 2, incidents: 2 };

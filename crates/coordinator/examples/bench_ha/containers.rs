@@ -7,16 +7,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use steadfast_api::{LaunchOrder, ValidityAnswer};
+use steadfast_api::LaunchOrder;
 use steadfast_model::{Epoch, Verdict};
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, sleep_until};
 
 use crate::Failure;
-use crate::http1::{Connection, question};
+use crate::asking::{Random, ask};
+use crate::http1::Connection;
 use crate::takeover::Seen;
 
-/// How long an answer may take, as in the validator.
-const LONGEST_ANSWER: Duration = Duration::from_secs(2);
 const SCHEDULE_MS: u64 = 1_000;
 const SECRET: &str = "STEADFAST_CONTAINER_SECRET";
 
@@ -26,7 +25,7 @@ pub struct Crowd {
     connections: Vec<Option<Connection>>,
     containers: Vec<Container>,
     seen: Arc<Seen>,
-    random: u64,
+    random: Random,
 }
 
 struct Container {
@@ -54,10 +53,10 @@ impl Crowd {
             connections: ports.iter().map(|_| None).collect(),
             containers: Vec::new(),
             seen,
-            random: seed,
+            random: Random(seed),
         };
         for order in orders {
-            let pause = Duration::from_millis(crowd.next_random() % SCHEDULE_MS);
+            let pause = Duration::from_millis(crowd.random.next() % SCHEDULE_MS);
             crowd.containers.push(Container {
                 id: order.execution_resource_id.to_string(),
                 secret: order.environment.get(SECRET).ok_or("a launch without a secret")?.clone(),
@@ -82,7 +81,7 @@ impl Crowd {
     }
 
     fn hear(&mut self, place: usize, verdict: Verdict) {
-        let random = self.next_random();
+        let random = self.random.next();
         let Self { containers, seen, ports, .. } = self;
         let container = &mut containers[place];
         let now = Instant::now();
@@ -114,37 +113,9 @@ impl Crowd {
     }
 
     async fn ask(&mut self, place: usize) -> Verdict {
-        let coordinator = self.containers[place].coordinator;
-        match timeout(LONGEST_ANSWER, self.exchange(place, coordinator)).await {
-            Ok(Ok(verdict)) => verdict,
-            Ok(Err(_)) | Err(_) => {
-                self.connections[coordinator] = None;
-                Verdict::Unknown
-            }
-        }
-    }
-
-    async fn exchange(&mut self, place: usize, coordinator: usize) -> Result<Verdict, Failure> {
-        // 53 bits survive readers that keep JSON numbers as doubles.
-        let nonce = self.next_random() >> 11;
-        let connection = match self.connections[coordinator].take() {
-            Some(open) => open,
-            None => Connection::open(self.ports[coordinator]).await?,
-        };
-        let connection = self.connections[coordinator].insert(connection);
-        let Container { id, secret, .. } = &self.containers[place];
-        let (status, body) = connection.ask(&question(id, secret, nonce)).await?;
-        if status != 200 {
-            return Ok(Verdict::Unknown);
-        }
-        Ok(serde_json::from_slice::<ValidityAnswer>(body)?.verdict(nonce))
-    }
-
-    fn next_random(&mut self) -> u64 {
-        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.random;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        let nonce = self.random.nonce();
+        let Container { id, secret, coordinator, .. } = &self.containers[place];
+        let (connection, port) = (&mut self.connections[*coordinator], self.ports[*coordinator]);
+        ask(connection, port, (id, secret), nonce).await
     }
 }

@@ -10,9 +10,13 @@
 //! on one machine, nodes, coordinators, agents and containers, so the figures hold its contention, too.
 
 mod agents;
+#[path = "../bench_validity/asking.rs"]
+mod asking;
 mod cluster;
 mod containers;
 mod coordinators;
+#[path = "../bench_validity/figure.rs"]
+mod figure;
 #[path = "../bench_validity/http1.rs"]
 mod http1;
 mod member_loss;
@@ -21,48 +25,17 @@ mod member_loss;
 mod node;
 mod takeover;
 
-use std::io::Write;
 use std::path::Path;
+
+use figure::{Figure, say};
 
 /// As the product has it.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
+const BENCH: &str = "ha";
+
 type Failure = Box<dyn std::error::Error + Send + Sync>;
-
-/// One line of output.
-#[derive(Default)]
-struct Figure<'a> {
-    figure: &'a str,
-    value: f64,
-    unit: &'a str,
-    yardstick: Option<&'a str>,
-    ratio: Option<f64>,
-    bound: Option<f64>,
-}
-
-impl Figure<'_> {
-    fn print(&self) -> Result<(), Failure> {
-        let Self { figure, value, unit, yardstick, ratio, bound } = self;
-        let hundredths = |value: f64| (value * 100.0).round() / 100.0;
-        let line = serde_json::json!({
-            "bench": "ha",
-            "figure": figure,
-            "value": hundredths(*value),
-            "unit": unit,
-            "yardstick": yardstick,
-            "ratio": ratio.map(hundredths),
-            "bound": bound,
-        });
-        writeln!(std::io::stdout(), "{line}")?;
-        Ok(())
-    }
-}
-
-fn say(text: &str) -> Result<(), Failure> {
-    writeln!(std::io::stdout(), "{text}")?;
-    Ok(())
-}
 
 fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use etcd_client::{Client, GetOptions, Txn, TxnOp};
 use steadfast_coordinator::bench::commit;
-use steadfast_model::Timestamp;
 use steadfast_sim::RunningJobs;
-use steadfast_store::{LeaderInfo, Limits, Rev, Store, Term};
+use steadfast_store::conformance::samples;
+use steadfast_store::{Limits, Rev, Store, Term};
 use tokio::time::sleep;
 
 use crate::cluster::Cluster;
@@ -55,15 +55,7 @@ struct Took {
 impl Loss {
     async fn new(cluster: &Cluster) -> Result<Self, Failure> {
         let store = cluster.store()?;
-        let me = LeaderInfo {
-            url: "http://127.0.0.1:1".to_owned(),
-            host: "bench".to_owned(),
-            pid: std::process::id(),
-            version: "bench".to_owned(),
-            feature_level: steadfast_model::FEATURE_LEVEL,
-            since: Timestamp::default(),
-        };
-        let mut term = store.lead(me).await?;
+        let mut term = store.lead(samples::leader(1)).await?;
         let (jobs, steps) = RunningJobs::new(JOBS, JOBS, true);
         for few in steps.chunks(STEPS_AT_ONCE) {
             commit(term.as_mut(), few).await?;

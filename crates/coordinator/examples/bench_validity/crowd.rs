@@ -9,19 +9,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use steadfast_api::ValidityAnswer;
 use steadfast_coordinator::bench::LEASE;
 use steadfast_model::Verdict;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio::time::{Instant, sleep, sleep_until};
 
-use crate::http1::{Connection, question};
+use crate::asking::{Random, ask};
+use crate::http1::Connection;
 use crate::server::{CREDENTIALS, Server};
 use crate::{Failure, Figure, say};
 
 const CONTAINERS: u64 = 10_000;
-/// How long an answer may take, as in the validator.
-const LONGEST_ANSWER: Duration = Duration::from_secs(2);
 const BEFORE: Duration = Duration::from_secs(5);
 const OUTAGE: Duration = Duration::from_secs(5);
 const AFTER: Duration = Duration::from_secs(10);
@@ -43,7 +41,7 @@ struct Container {
     id: String,
     secret: String,
     port: u16,
-    random: u64,
+    random: Random,
     connection: Option<Connection>,
     /// When the program would have to stop; none before the first "yes".
     stop_at: Option<Instant>,
@@ -59,8 +57,9 @@ impl Container {
             sleep_until(next).await;
             let sent = Instant::now();
             self.seen.lock().sent.push(sent);
-            let nonce = self.next_random() >> 11;
-            let pause_ms = match self.ask(nonce).await {
+            let nonce = self.random.nonce();
+            let credentials = (self.id.as_str(), self.secret.as_str());
+            let pause_ms = match ask(&mut self.connection, self.port, credentials, nonce).await {
                 Verdict::Valid { lease_ms, next_poll_ms, .. } => {
                     self.had_silence = false;
                     self.extend(sent, lease_ms);
@@ -90,38 +89,7 @@ impl Container {
     fn retry_ms(&mut self) -> u64 {
         let schedule_ms = LEASE.schedule_ms;
         let silent_before = std::mem::replace(&mut self.had_silence, true);
-        if silent_before { schedule_ms } else { self.next_random() % schedule_ms }
-    }
-
-    async fn ask(&mut self, nonce: u64) -> Verdict {
-        match timeout(LONGEST_ANSWER, self.exchange(nonce)).await {
-            Ok(Ok(verdict)) => verdict,
-            Ok(Err(_)) | Err(_) => {
-                self.connection = None;
-                Verdict::Unknown
-            }
-        }
-    }
-
-    async fn exchange(&mut self, nonce: u64) -> Result<Verdict, Failure> {
-        let connection = match self.connection.take() {
-            Some(open) => open,
-            None => Connection::open(self.port).await?,
-        };
-        let connection = self.connection.insert(connection);
-        let (status, body) = connection.ask(&question(&self.id, &self.secret, nonce)).await?;
-        if status != 200 {
-            return Ok(Verdict::Unknown);
-        }
-        Ok(serde_json::from_slice::<ValidityAnswer>(body)?.verdict(nonce))
-    }
-
-    fn next_random(&mut self) -> u64 {
-        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.random;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        if silent_before { schedule_ms } else { self.random.next() % schedule_ms }
     }
 }
 
@@ -139,13 +107,13 @@ pub async fn play(folder: &Path) -> Result<(), Failure> {
             id: id.to_owned(),
             secret: secret.to_owned(),
             port,
-            random: number,
+            random: Random(number),
             connection: None,
             stop_at: None,
             had_silence: false,
             seen: Arc::clone(&seen),
         };
-        let first = start + Duration::from_millis(container.next_random() % LEASE.schedule_ms);
+        let first = start + Duration::from_millis(container.random.next() % LEASE.schedule_ms);
         crowd.spawn(container.live(first, end));
     }
     sleep_until(start + BEFORE).await;

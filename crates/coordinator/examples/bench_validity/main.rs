@@ -8,16 +8,18 @@
 //!
 //! Prints one JSON object a line. nginx must be installed (`cargo xtask bench validity` sees to it).
 
+mod asking;
 mod crowd;
+mod figure;
 mod http1;
 mod load;
 mod nginx;
 mod process;
 mod server;
 
-use std::io::Write;
 use std::path::Path;
 
+use figure::{Figure, say};
 use load::{Questions, Side};
 use nginx::Nginx;
 use process::cpu_time;
@@ -27,6 +29,7 @@ use server::Server;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
+const BENCH: &str = "validity";
 /// Registered containers.
 const SIZES: [u64; 2] = [100_000, 1_000_000];
 /// Slices for each of the two sides, after one that warms up.
@@ -36,40 +39,6 @@ const P99_BOUND: f64 = 1.5;
 const BYTES_BOUND: f64 = 300.0;
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
-
-/// One line of output.
-#[derive(Default)]
-struct Figure<'a> {
-    figure: &'a str,
-    value: f64,
-    unit: &'a str,
-    yardstick: Option<&'a str>,
-    ratio: Option<f64>,
-    bound: Option<f64>,
-}
-
-impl Figure<'_> {
-    fn print(&self) -> Result<(), Failure> {
-        let Self { figure, value, unit, yardstick, ratio, bound } = self;
-        let hundredths = |value: f64| (value * 100.0).round() / 100.0;
-        let line = serde_json::json!({
-            "bench": "validity",
-            "figure": figure,
-            "value": hundredths(*value),
-            "unit": unit,
-            "yardstick": yardstick,
-            "ratio": ratio.map(hundredths),
-            "bound": bound,
-        });
-        writeln!(std::io::stdout(), "{line}")?;
-        Ok(())
-    }
-}
-
-fn say(text: &str) -> Result<(), Failure> {
-    writeln!(std::io::stdout(), "{text}")?;
-    Ok(())
-}
 
 /// What one side did in its slices.
 #[derive(Default)]
