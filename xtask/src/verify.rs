@@ -18,7 +18,7 @@ struct Step {
 }
 
 /// Every package, with the store on etcd: one build then serves the tests of all.
-const WHOLE: &str = "--workspace --features steadfast/etcd";
+const WHOLE: &str = "--workspace --features steadfast/etcd,steadfast-coordinator/etcd";
 
 const STEPS: &[Step] = &[
     Step { name: "prerequisites", run: prerequisites::ensure },
