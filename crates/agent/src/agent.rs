@@ -6,14 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use steadfast_api::{AgentMessage, FromAgent, LaunchOrder, LogRequest};
-use steadfast_client::Token;
 use steadfast_model::{ContainerEvent, ExecutionId, MemberUuid};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior};
 
 use crate::Timings;
-use crate::connection::{Link, LinkEvent, Route, Said};
+use crate::connection::{Line, LinkEvent, Said};
 use crate::container::{self, Observed, Setup};
 use crate::logs::{self, Answered};
 use crate::state::{Effect, Profile, State};
@@ -25,9 +24,7 @@ pub(crate) struct Agent {
     state: State,
     timings: Timings,
     setup: Arc<Setup>,
-    route: Route,
-    token: Option<Token>,
-    link: Option<Link>,
+    line: Line,
     /// How to reach each container's task.
     orders: BTreeMap<ExecutionId, mpsc::UnboundedSender<AgentMessage>>,
     /// Dropping it drops the sockets, from which the wrappers learn that the agent is gone.
@@ -43,17 +40,14 @@ impl Agent {
         profile: Profile,
         timings: Timings,
         setup: Setup,
-        route: Route,
-        token: Option<Token>,
+        line: Line,
     ) -> anyhow::Result<(Self, mpsc::UnboundedReceiver<(ExecutionId, ContainerEvent)>)> {
         let (observed, events) = mpsc::unbounded_channel();
         let agent = Self {
             state: State::new(new_uuid()?, profile),
             timings,
             setup: Arc::new(setup),
-            route,
-            token,
-            link: None,
+            line,
             orders: BTreeMap::new(),
             tasks: JoinSet::new(),
             observed,
@@ -76,7 +70,7 @@ impl Agent {
         self.perform(vec![Effect::Connect]).await?;
         while !self.exit {
             let effects = tokio::select! {
-                event = event_of(&mut self.link) => self.on_link(event),
+                event = self.line.event() => self.on_line(event),
                 // The agent holds a sender itself, so the channel never closes.
                 Some((id, event)) = observed.recv() => self.on_container(id, event),
                 _ = beat.tick() => self.state.beat(),
@@ -97,32 +91,15 @@ impl Agent {
             };
             self.perform(effects).await?;
         }
-        if let Some(link) = self.link.take() {
-            link.close().await;
-        }
+        self.line.close().await;
         Ok(())
     }
 
-    fn on_link(&mut self, event: LinkEvent) -> Vec<Effect> {
+    fn on_line(&mut self, event: LinkEvent) -> Vec<Effect> {
         match event {
             LinkEvent::Up => self.state.connected(),
             LinkEvent::Message(message) => self.state.heard(message),
-            LinkEvent::Down { why, leader, silent } => {
-                if let Some(link) = self.link.take() {
-                    if silent {
-                        self.route.fell_silent(&link.url);
-                    }
-                    // The first failure is news, the ones that follow from it are not.
-                    match self.route.attempts() {
-                        0 | 1 => tracing::warn!(url = %link.url, why, "not connected"),
-                        _ => tracing::debug!(url = %link.url, why, "not connected"),
-                    }
-                }
-                if let Some(leader) = leader {
-                    self.route.redirected(leader);
-                }
-                self.state.disconnected()
-            }
+            LinkEvent::Down { .. } => self.state.disconnected(),
         }
     }
 
@@ -141,7 +118,7 @@ impl Agent {
             for effect in effects {
                 match effect {
                     Effect::MakeIdentity => then.extend(self.state.register_as(new_uuid()?)),
-                    Effect::Connect => self.connect().await?,
+                    Effect::Connect => self.line.open(u64::from_ne_bytes(random()?)).await,
                     other => self.perform_one(other),
                 }
             }
@@ -153,17 +130,8 @@ impl Agent {
     fn perform_one(&mut self, effect: Effect) {
         match effect {
             Effect::MakeIdentity | Effect::Connect => {}
-            Effect::Send(message) => {
-                if let Some(link) = &self.link {
-                    link.send(message);
-                }
-            }
-            Effect::Welcomed { coordinators } => {
-                if let Some(link) = &self.link {
-                    tracing::info!(url = %link.url, "welcomed");
-                    self.route.welcomed(&link.url, &coordinators);
-                }
-            }
+            Effect::Send(message) => self.line.send(message),
+            Effect::Welcomed { coordinators } => self.line.welcomed(&coordinators),
             Effect::Launch(order) => self.launch(order),
             Effect::Stop { id, reason, grace_ms } => {
                 if let Some(orders) = self.orders.get(&id) {
@@ -180,15 +148,6 @@ impl Agent {
         }
     }
 
-    async fn connect(&mut self) -> anyhow::Result<()> {
-        if let Some(old) = self.link.take() {
-            old.close().await;
-        }
-        let (url, delay) = self.route.attempt(u64::from_ne_bytes(random()?));
-        self.link = Some(Link::open(url, self.token.clone(), delay, self.timings.silence));
-        Ok(())
-    }
-
     fn launch(&mut self, order: LaunchOrder) {
         let (orders, orders_out) = mpsc::unbounded_channel();
         self.orders.insert(order.execution_resource_id, orders);
@@ -198,8 +157,8 @@ impl Agent {
 
     /// Reads off the loop, and answers on the connection that asked.
     fn read_logs(&self, request: LogRequest) {
-        let Some(link) = &self.link else { return };
-        let (answers, readers) = (link.answers(), Arc::clone(&self.log_readers));
+        let Some(answers) = self.line.answers() else { return };
+        let (answers, readers) = (answers, Arc::clone(&self.log_readers));
         let setup = Arc::clone(&self.setup);
         let running: BTreeSet<ExecutionId> = self.orders.keys().copied().collect();
         tokio::spawn(async move {
@@ -226,13 +185,6 @@ impl Agent {
                 tracing::warn!(%id, %error, "files of an ended container stay");
             }
         });
-    }
-}
-
-async fn event_of(link: &mut Option<Link>) -> LinkEvent {
-    match link {
-        Some(link) => link.event().await,
-        None => std::future::pending().await,
     }
 }
 

@@ -2,8 +2,9 @@
 //!
 //! Its closing is news for both sides, so it must not linger half open: five seconds without any frame
 //! (the coordinator pings every second) count as closed. A [`Link`] is one attempt and the connection
-//! that came of it; [`Route`] decides whom the next attempt asks, and when.
+//! that came of it; [`Route`] decides whom the next attempt asks, and when; a [`Line`] is both.
 
+use std::future::pending;
 use std::time::Duration;
 
 use futures_util::{SinkExt as _, StreamExt as _};
@@ -31,7 +32,7 @@ const LONGEST_BACK_OFF_MS: u64 = 500;
 /// The pause is between rounds, not between attempts: while a leader that died is being followed, standbys
 /// still name it, and whoever paused after each of them would come to the new one a second late.
 #[derive(Debug)]
-pub(crate) struct Route {
+struct Route {
     configured: Vec<BaseUrl>,
     /// The announced ones first; the configured ones are never forgotten.
     known: Vec<BaseUrl>,
@@ -42,8 +43,6 @@ pub(crate) struct Route {
     asked: Vec<BaseUrl>,
     /// Rounds that were begun since a coordinator said welcome.
     rounds: u32,
-    /// Attempts since then.
-    attempts: u32,
 }
 
 impl Route {
@@ -55,7 +54,6 @@ impl Route {
             hint: None,
             asked: Vec::new(),
             rounds: 0,
-            attempts: 0,
         }
     }
 
@@ -63,7 +61,6 @@ impl Route {
     /// back-off between half and the whole of 50, 100, … 500 ms; within a round nobody waits. `jitter` is any
     /// number.
     pub fn attempt(&mut self, jitter: u64) -> (BaseUrl, Duration) {
-        self.attempts = self.attempts.saturating_add(1);
         let of_this_round = if self.rounds > 0 { self.not_yet_asked() } else { None };
         let (url, delay_ms) = match of_this_round {
             Some(url) => (url, 0),
@@ -115,7 +112,6 @@ impl Route {
         self.hint = None;
         self.asked.clear();
         self.rounds = 0;
-        self.attempts = 0;
     }
 
     /// `current` has fallen silent, and whoever does not speak does not answer either: the next attempt is
@@ -131,9 +127,87 @@ impl Route {
         self.hint = Some(leader);
     }
 
-    /// Attempts since the last welcome.
-    pub fn attempts(&self) -> u32 {
-        self.attempts
+    /// Whether at most one was asked since the last welcome.
+    fn has_just_begun(&self) -> bool {
+        self.rounds <= 1 && self.asked.len() <= 1
+    }
+}
+
+/// The way to whichever coordinator leads, and the connection on it, if there is one.
+#[derive(Debug)]
+pub(crate) struct Line {
+    route: Route,
+    token: Option<Token>,
+    /// How long a connection may carry nothing.
+    silence: Duration,
+    link: Option<Link>,
+}
+
+impl Line {
+    pub fn new(coordinators: Vec<BaseUrl>, token: Option<Token>, silence: Duration) -> Self {
+        Self { route: Route::new(coordinators), token, silence, link: None }
+    }
+
+    /// Begins the next attempt. `jitter` is any number.
+    pub async fn open(&mut self, jitter: u64) {
+        self.close().await;
+        let (url, delay) = self.route.attempt(jitter);
+        self.link = Some(Link::open(url, self.token.clone(), delay, self.silence));
+    }
+
+    /// What happens on it: nothing, ever, while none is open. May be dropped and asked again at any time.
+    pub async fn event(&mut self) -> LinkEvent {
+        let Some(link) = &mut self.link else { return pending().await };
+        let event = link.event().await;
+        if let LinkEvent::Down { why, leader, silent } = &event {
+            let Link { url, .. } = link;
+            if *silent {
+                self.route.fell_silent(url);
+            }
+            // The first failure is news, the ones that follow from it are not.
+            if self.route.has_just_begun() {
+                tracing::warn!(%url, why, "not connected");
+            } else {
+                tracing::debug!(%url, why, "not connected");
+            }
+            if let Some(leader) = leader {
+                self.route.redirected(leader.clone());
+            }
+            self.link = None;
+        }
+        event
+    }
+
+    /// The one that it is open to serves, and announced these.
+    pub fn welcomed(&mut self, announced: &[String]) {
+        if let Some(Link { url, .. }) = &self.link {
+            tracing::info!(%url, "welcomed");
+            self.route.welcomed(url, announced);
+        }
+    }
+
+    pub fn send(&self, message: FromAgent) {
+        if let Some(link) = &self.link {
+            link.send(message);
+        }
+    }
+
+    /// For what is answered later, and on this connection or not at all.
+    pub fn answers(&self) -> Option<mpsc::WeakUnboundedSender<Said>> {
+        self.link.as_ref().map(Link::answers)
+    }
+
+    /// Says what is still to be said, then closes.
+    pub async fn close(&mut self) {
+        if let Some(link) = self.link.take() {
+            link.close().await;
+        }
+    }
+
+    /// Whom it is connected with, or tries to be.
+    #[cfg(feature = "bench")]
+    pub fn url(&self) -> Option<&BaseUrl> {
+        self.link.as_ref().map(|link| &link.url)
     }
 }
 
@@ -175,8 +249,8 @@ impl Said {
 
 /// One attempt and its connection, on a task of its own so that a slow peer delays nobody.
 #[derive(Debug)]
-pub(crate) struct Link {
-    pub url: BaseUrl,
+struct Link {
+    url: BaseUrl,
     events: mpsc::UnboundedReceiver<LinkEvent>,
     outbound: mpsc::UnboundedSender<Said>,
     task: JoinHandle<()>,
@@ -221,8 +295,7 @@ impl Link {
         let _ = self.outbound.send(Said::Message(message));
     }
 
-    /// For what is answered later, and on this connection or not at all.
-    pub fn answers(&self) -> mpsc::WeakUnboundedSender<Said> {
+    fn answers(&self) -> mpsc::WeakUnboundedSender<Said> {
         self.outbound.downgrade()
     }
 

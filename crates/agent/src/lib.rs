@@ -31,7 +31,7 @@ use anyhow::Context as _;
 use steadfast_client::{BaseUrl, ClientError, Token};
 
 use agent::Agent;
-use connection::Route;
+use connection::Line;
 use container::Setup;
 use folders::DataDir;
 use state::Profile;
@@ -105,6 +105,7 @@ pub async fn run(config: AgentConfig, shutdown: impl Future<Output = ()>) -> any
         leave_wait_ms: timings.leave_wait.as_millis().try_into().unwrap_or(u64::MAX),
     };
     let setup = Setup { executable, data };
-    let (agent, observed) = Agent::new(profile, timings, setup, Route::new(coordinators), token)?;
+    let line = Line::new(coordinators, token, timings.silence);
+    let (agent, observed) = Agent::new(profile, timings, setup, line)?;
     agent.run(observed, shutdown).await
 }
