@@ -72,8 +72,15 @@ impl Cluster {
     /// When it does not get ready.
     #[track_caller]
     pub fn start_with_auth_at(members: u32, slots: u32, address: Ipv4Addr) -> Self {
+        Self::start_with_auth_and(address, Size { members, slots }, |_| {})
+    }
+
+    /// The same with more arguments for `dev`.
+    #[track_caller]
+    fn start_with_auth_and(address: Ipv4Addr, size: Size, more: impl FnOnce(&mut Command)) -> Self {
         let mut access = None;
-        let mut cluster = Self::launch_at(address, Size { members, slots }, |folder, dev| {
+        let mut cluster = Self::launch_at(address, size, |folder, dev| {
+            more(dev);
             let made = Access::make(folder);
             dev.arg("--auth").arg(made.file());
             access = Some(made);
@@ -254,6 +261,17 @@ impl Cluster {
     pub fn submit(&self, rate: u32) -> (String, Output) {
         let (mut command, output) = self.submit_command(rate, &["--detach", "--json"]);
         (self.submitted(&mut command), output)
+    }
+
+    /// Submits this as a file of this name and gives the job's id.
+    ///
+    /// # Panics
+    /// When it is refused.
+    #[track_caller]
+    pub fn submit_text(&self, file_name: &str, text: &str) -> String {
+        let file = self.new_folder("job").join(file_name);
+        std::fs::write(&file, text).expect("the cluster's folder can be written");
+        self.submitted(self.steadfast(["submit", "--detach", "--json"]).arg(file))
     }
 
     /// Runs a `submit --detach --json` and gives the job's id.

@@ -143,10 +143,7 @@ impl Detector {
             },
             "pipelines": [{ "name": "p", "tasks": [task] }],
         });
-        let file = detector.folder.join("job.json");
-        fs::write(&file, job.to_string()).expect("the cluster's folder can be written");
-        let mut submit = cluster.steadfast(["submit", "--detach", "--json"]);
-        (cluster.submitted(submit.arg(file)), detector)
+        (cluster.submit_text("job.json", &job.to_string()), detector)
     }
 
     /// Lets the programs come to their end.

@@ -56,5 +56,5 @@ pub use shapes::{
     MemberStatus, Overview, Pipeline, PipelineStatus, Sentence, Standing, TaskGroup,
     TaskGroupStatus,
 };
-pub use wait::{PATIENCE, wait_until};
+pub use wait::{PATIENCE, is_long, wait_until};
 pub use witness::{Asked, Tally, Told, Witness};

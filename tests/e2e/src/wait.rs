@@ -23,3 +23,8 @@ pub fn wait_until<T>(limit: Duration, what: &str, mut look: impl FnMut() -> Opti
         std::thread::sleep(LOOK_EVERY); // polls
     }
 }
+
+/// Whether outages take as long as promised, and random rounds are a hundred (`cargo xtask e2e --long`).
+pub fn is_long() -> bool {
+    std::env::var("STEADFAST_E2E_LONG").is_ok_and(|value| value == "1")
+}

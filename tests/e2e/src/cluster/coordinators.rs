@@ -4,7 +4,7 @@ use std::net::Ipv4Addr;
 
 use super::{Size, steadfast};
 use crate::{
-    Access, Cluster, Etcd, Network, PATIENCE, Process, Rest, Running, Standing, binary, wait_until,
+    Cluster, Etcd, Network, PATIENCE, Process, Rest, Running, Standing, binary, wait_until,
 };
 
 impl Cluster {
@@ -34,16 +34,9 @@ impl Cluster {
         coordinators: u32,
         etcd: &Etcd,
     ) -> Self {
-        let mut access = None;
-        let mut cluster = Self::launch_at(address, size, |folder, dev| {
+        Self::start_with_auth_and(address, size, |dev| {
             dev.args(["--coordinators", &coordinators.to_string(), "--etcd", &etcd.urls()]);
-            let made = Access::make(folder);
-            dev.arg("--auth").arg(made.file());
-            access = Some(made);
-        });
-        cluster.access = access;
-        cluster.wait_until_ready();
-        cluster
+        })
     }
 
     /// Starts one more coordinator, inside a network, and waits until it stands by.

@@ -5,7 +5,6 @@
 //! Containers hold a lease of a minute here: with the default of 15 s they would rightly end by
 //! themselves, since nobody tells them that they may go on.
 
-use std::fs;
 use std::time::{Duration, Instant};
 
 use steadfast_e2e::{
@@ -121,8 +120,5 @@ fn submit(cluster: &Cluster) -> String {
         job.container.lease.ms = 60000
       }
       pipelines = [{ name = "p", tasks = [{ name = "t", parallelism = 4, command = ["sleep", "600"] }] }]"#;
-    let file = cluster.folder().join("long-lease.conf");
-    fs::write(&file, text).expect("the cluster's folder can be written");
-    let mut submit = cluster.steadfast(["submit", "--detach", "--json"]);
-    cluster.submitted(submit.arg(file))
+    cluster.submit_text("long-lease.conf", text)
 }

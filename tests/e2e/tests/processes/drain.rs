@@ -129,10 +129,7 @@ pub fn submit(cluster: &Cluster, restores: u32) -> (String, Output) {
             }],
         }],
     });
-    let file = cluster.folder().join("job.json");
-    std::fs::write(&file, job.to_string()).expect("the cluster's folder can be written");
-    let id = cluster.submitted(cluster.steadfast(["submit", "--detach", "--json"]).arg(file));
-    (id, output)
+    (cluster.submit_text("job.json", &job.to_string()), output)
 }
 
 #[track_caller]

@@ -21,7 +21,6 @@ fn logs(cluster: &Cluster, id: &str, more: &[&str]) -> Output {
 #[test]
 fn output_is_read_to_the_byte_whoever_is_killed_meanwhile() {
     let cluster = Cluster::start(2, 2);
-    let file = cluster.folder().join("job.json");
     let job = serde_json::json!({
         "env": {"job.name": "talker"},
         "pipelines": [{"name": "p", "tasks": [
@@ -29,9 +28,7 @@ fn output_is_read_to_the_byte_whoever_is_killed_meanwhile() {
             {"name": "listens", "command": ["sleep", "600"]},
         ]}],
     });
-    std::fs::write(&file, job.to_string()).expect("the cluster's folder can be written");
-    let mut submit = cluster.steadfast(["submit", "--detach", "--json"]);
-    let id = cluster.submitted(submit.arg(&file));
+    let id = cluster.submit_text("job.json", &job.to_string());
     let running = cluster.wait_until_runs(&id, 1);
     let all = written();
     wait_until(PATIENCE, "everything to be written", || {

@@ -1,7 +1,5 @@
 //! Jobs with a lease of 4 s instead of 15 s, for tests in which it has to run out.
 
-use std::fs;
-
 use steadfast_e2e::{Cluster, Output};
 
 /// Submits a job that counts like the example, at this many lines a second and task group.
@@ -29,8 +27,5 @@ pub fn submit(cluster: &Cluster, command: &[&str], parallelism: u32) -> String {
              name = "t", parallelism = {parallelism}, command = {command:?}
            }}] }}]"#
     );
-    let file = cluster.folder().join("short-lease.conf");
-    fs::write(&file, text).expect("the cluster's folder can be written");
-    let mut submit = cluster.steadfast(["submit", "--detach", "--json"]);
-    cluster.submitted(submit.arg(file))
+    cluster.submit_text("short-lease.conf", &text)
 }

@@ -11,7 +11,7 @@ const SCRIPT: &str = r#"printf . >&"$STEADFAST_PROGRESS_FD"
 #[test]
 fn a_stall_is_told_when_it_begins_and_when_it_ends_and_ends_nobody() {
     let cluster = Cluster::start(1, 1);
-    let (file, go) = (cluster.folder().join("job.json"), cluster.folder().join("go"));
+    let go = cluster.folder().join("go");
     let job = serde_json::json!({
         "env": {"job.name": "hangs", "job.container.validator.schedule.ms": 100},
         "pipelines": [{"name": "p", "tasks": [{
@@ -19,9 +19,7 @@ fn a_stall_is_told_when_it_begins_and_when_it_ends_and_ends_nobody() {
             "environment": {"GO": go},
         }]}],
     });
-    std::fs::write(&file, job.to_string()).expect("the cluster's folder can be written");
-    let mut submit = cluster.steadfast(["submit", "--detach", "--json"]);
-    let id = cluster.submitted(submit.arg(&file));
+    let id = cluster.submit_text("job.json", &job.to_string());
     let before = cluster.wait_until_runs(&id, 1);
     let metric = |name: &str| {
         let told = cluster.rest().get("/metrics")?.body;

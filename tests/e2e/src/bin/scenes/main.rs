@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use comfy_table::{Table, presets};
 use steadfast_e2e::{
     Cluster, Evaluation, Job, JobStatus, Member, MemberStatus, Output, PATIENCE, Process, RunEvent,
-    Signal,
+    Signal, is_long,
 };
 
 /// The rate of the acceptance line: the job lives for most of a minute.
@@ -64,7 +64,7 @@ const SCENES: &[(&str, usize, Scene)] = &[
 
 fn main() -> ExitCode {
     let filter = std::env::args().nth(1).unwrap_or_default();
-    let times = if std::env::var_os("STEADFAST_E2E_LONG").is_some() { 10 } else { 1 };
+    let times = if is_long() { 10 } else { 1 };
     let mut figures = Figures(Vec::new());
     for (name, rounds, scene) in SCENES.iter().filter(|(name, ..)| name.contains(&filter)) {
         for round in 0..rounds * times {

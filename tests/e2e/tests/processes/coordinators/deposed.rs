@@ -12,11 +12,11 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use steadfast_e2e::{
     Asked, Cluster, Container, Detector, Etcd, Lease, Manner, PATIENCE, Process, Record, Rest,
-    Signal, Standing, Told, Witness, wait_until,
+    Signal, Standing, Told, Witness, is_long, wait_until,
 };
 
 use super::waiting_call::WaitingCall;
-use super::{assert_nobody_else_is_lost, is_long, uuids, wait_until_past};
+use super::{assert_nobody_else_is_lost, uuids, wait_until_past};
 
 /// As long as promised.
 const STOPPED_FOR: Duration = Duration::from_secs(30);
@@ -115,10 +115,7 @@ impl Paused {
             },
             "pipelines": [{ "name": "p", "tasks": [task] }],
         });
-        let file = folder.join("paused.json");
-        fs::write(&file, job.to_string()).expect("the cluster's folder can be written");
-        let mut submit = cluster.steadfast(["submit", "--detach", "--json"]);
-        let id = cluster.submitted(submit.arg(file));
+        let id = cluster.submit_text("paused.json", &job.to_string());
         cluster.rest().wait_for_job(&id, "it fails", |job| job.counts.program == 1);
         Self { id, starts }
     }

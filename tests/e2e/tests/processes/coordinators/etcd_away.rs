@@ -7,12 +7,10 @@ use std::time::{Duration, Instant};
 
 use steadfast_e2e::{
     Asked, Cluster, Container, Detector, Etcd, Lease, Manner, PATIENCE, Standing, Told, Witness,
-    wait_until,
+    is_long, wait_until,
 };
 
-use super::{
-    assert_nobody_is_lost, assert_was_left_alone, is_long, submit_sleeper, uuids, wait_until_past,
-};
+use super::{assert_nobody_is_lost, assert_was_left_alone, submit_sleeper, uuids, wait_until_past};
 
 /// Well above the leader's lease (2 s), and above what a member may be silent for (5 s); in the long form
 /// as promised.

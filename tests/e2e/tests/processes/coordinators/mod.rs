@@ -18,17 +18,11 @@ mod random_kills;
 mod waiting_call;
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::time::{Duration, Instant};
 
 use steadfast_e2e::{Cluster, Job, MemberStatus, PATIENCE, wait_until};
 
 use crate::coordinator_stopped::{FOUND_WITHIN, millis, now_ms};
-
-/// Whether outages take as long as promised.
-pub fn is_long() -> bool {
-    std::env::var("STEADFAST_E2E_LONG").is_ok_and(|value| value == "1")
-}
 
 /// Waits until so long ago is past.
 #[track_caller]
@@ -44,10 +38,7 @@ fn submit_sleeper(cluster: &Cluster) -> String {
         job.name = "sleeper", job.mode = "STREAMING", job.container.lease.ms = 120000
       }
       pipelines = [{ name = "p", tasks = [{ name = "t", command = ["sleep", "3600"] }] }]"#;
-    let file = cluster.new_folder("sleeper").join("sleeper.conf");
-    fs::write(&file, text).expect("the cluster's folder can be written");
-    let mut submit = cluster.steadfast(["submit", "--detach", "--json"]);
-    cluster.submitted(submit.arg(file))
+    cluster.submit_text("sleeper.conf", text)
 }
 
 /// Waits as long as a member that is gone could go unnoticed, and checks that these are there and that

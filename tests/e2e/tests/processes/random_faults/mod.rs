@@ -22,7 +22,7 @@ mod draw;
 mod oracle;
 mod scene;
 
-use steadfast_e2e::{Cluster, Etcd};
+use steadfast_e2e::{Cluster, Etcd, is_long};
 
 use self::draw::{Draw, Story};
 use self::oracle::Oracle;
@@ -83,8 +83,7 @@ pub fn play(
     lease_ms: u64,
     faults: &[Fault],
 ) {
-    let long = std::env::var("STEADFAST_E2E_LONG").is_ok_and(|value| value == "1");
-    let rounds = if long { 100 } else { 10 };
+    let rounds = if is_long() { 100 } else { 10 };
     let mut story = Story::begin(name, rounds);
     let mut draw = Draw(story.seed);
     let scene = Scene::submit(cluster, etcd, lease_ms, rounds);

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
-use std::fs::{self, File};
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
@@ -36,11 +36,8 @@ impl<'a> Scene<'a> {
         let outputs: Vec<Output> = (0..PIPELINES).map(output).collect();
         let lines = u32::try_from(cluster.expected().lines).expect("a short file");
         let rate = f64::from(lines) / f64::from(PARALLELISM * rounds * ROUND_SECONDS);
-        let file = folder.join("random.json");
         let text = job_file(cluster, &outputs, &hurry, rate, lease_ms).to_string();
-        fs::write(&file, text).expect("the cluster's folder can be written");
-        let mut submit = cluster.steadfast(["submit", "--detach", "--json"]);
-        let id = cluster.submitted(submit.arg(file));
+        let id = cluster.submit_text("random.json", &text);
         Self { cluster, etcd: etcd.map(RefCell::new), id, outputs, hurry }
     }
 
