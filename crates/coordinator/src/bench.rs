@@ -37,14 +37,7 @@ impl ValidityServer {
     /// Leads the store and waits until the term is served. Nobody can reach it yet: registering comes
     /// before [`ValidityServer::serve`], as loading comes before opening.
     pub async fn lead(store: Arc<dyn Store>, url: String) -> Self {
-        let me = LeaderInfo {
-            url: url.clone(),
-            host: String::from("bench"),
-            pid: std::process::id(),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            feature_level: steadfast_model::FEATURE_LEVEL,
-            since: Timestamp::default(),
-        };
+        let me = LeaderInfo::of_this_process(url.clone(), Timestamp::default());
         let shared = Arc::new(Shared::new(store, vec![url], None));
         let (stop, stopped) = watch::channel(false);
         let (leading, asked_to_stop) = (Arc::clone(&shared), stopped.clone());

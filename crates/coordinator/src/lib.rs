@@ -80,14 +80,8 @@ pub async fn run(
     let Config { listen, urls, credentials, settings } = config;
     check_address(listen, credentials.is_some())?;
     let listener = bind(listen).with_context(|| format!("cannot listen on {listen}"))?;
-    let me = LeaderInfo {
-        url: urls.first().cloned().unwrap_or_else(|| format!("http://{listen}")),
-        host: host_name(),
-        pid: std::process::id(),
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        feature_level: steadfast_model::FEATURE_LEVEL,
-        since: Timestamp::default(),
-    };
+    let url = urls.first().cloned().unwrap_or_else(|| format!("http://{listen}"));
+    let me = LeaderInfo::of_this_process(url, Timestamp::default());
     let shared = Arc::new(Shared::new(store, urls, credentials));
     let (stop, stopped) = watch::channel(false);
     tokio::spawn(async move {
@@ -169,8 +163,4 @@ fn bind(listen: SocketAddr) -> std::io::Result<TcpListener> {
     socket.set_reuseaddr(true)?;
     socket.bind(listen)?;
     socket.listen(1_024)
-}
-
-fn host_name() -> String {
-    rustix::system::uname().nodename().to_string_lossy().into_owned()
 }

@@ -197,6 +197,25 @@ pub struct LeaderInfo {
     pub since: Timestamp,
 }
 
+impl LeaderInfo {
+    /// This process, which serves at `url`.
+    pub fn of_this_process(url: String, since: Timestamp) -> Self {
+        Self {
+            url,
+            host: host_name(),
+            pid: std::process::id(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            feature_level: steadfast_model::FEATURE_LEVEL,
+            since,
+        }
+    }
+}
+
+/// This machine's name.
+pub(crate) fn host_name() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
 const fn first_feature_level() -> u32 {
     1
 }

@@ -291,7 +291,8 @@ fn put_record<T: Serialize>(
     Ok(rows.put(key, &bytes)?)
 }
 
-fn refused(error: StoreError) -> CommitError {
+/// A commit that could not read what it compares.
+pub(crate) fn refused(error: StoreError) -> CommitError {
     CommitError::NotApplied(match error {
         StoreError::Full => Refusal::Full,
         other => Refusal::Unavailable(other.to_string()),

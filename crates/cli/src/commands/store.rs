@@ -8,7 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
 use serde_json::{Map, json};
-use steadfast_model::{FEATURE_LEVEL, Timestamp};
+use steadfast_model::Timestamp;
 use steadfast_store::copy::{Copied, Location, Progress, Request, copy};
 use steadfast_store::{Kind, LeaderInfo};
 
@@ -60,15 +60,8 @@ fn location(store: StoreUrl) -> Location {
 
 /// Whoever finds the source led is told by whom. It serves nowhere.
 fn me(since: Timestamp) -> LeaderInfo {
-    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-    LeaderInfo {
-        url: format!("steadfast-store-copy://{host}"),
-        host,
-        pid: std::process::id(),
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        feature_level: FEATURE_LEVEL,
-        since,
-    }
+    let me = LeaderInfo::of_this_process(String::new(), since);
+    LeaderInfo { url: format!("steadfast-store-copy://{}", me.host), ..me }
 }
 
 /// Becomes true when this process is asked to end; the copy then ends at its next step.

@@ -222,7 +222,7 @@ pub(crate) fn unexpected(reply: &Reply) -> Failure {
 pub(crate) fn too_late() -> Response {
     let message =
         "the request was not complete, or could not be done, in time: look, and ask again";
-    json(StatusCode::REQUEST_TIMEOUT, &ErrorBody::new(message))
+    Failure::in_doubt(message).into_response()
 }
 
 pub(crate) async fn no_such_path(uri: axum::http::Uri) -> Response<Body> {

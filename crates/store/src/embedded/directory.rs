@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use crate::store::StoreError;
+use crate::store::{StoreError, host_name};
 
 const LOCK: &str = "LOCK";
 pub(super) const DATABASE: &str = "steadfast.db";
@@ -39,8 +39,7 @@ impl Directory {
             Err(TryLockError::Error(error)) => return Err(unusable(&lock_path, &error)),
         }
         let directory = Self { path: path.to_owned(), lock };
-        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-        directory.sign(&format!("pid {} on {host}", std::process::id()))?;
+        directory.sign(&format!("pid {} on {}", std::process::id(), host_name()))?;
         Ok(directory)
     }
 

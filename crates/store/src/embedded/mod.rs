@@ -195,13 +195,7 @@ impl Term for EmbeddedTerm {
             let body = |rows: &mut SqlRows<'_>| transaction::commit(rows, &last, &batch);
             database::write(connection, body, |error| error)
         });
-        let outcome = commit.await.unwrap_or_else(|gone| {
-            let reason = writer_gone().to_string();
-            Err(match gone {
-                Gone::Before => CommitError::NotApplied(Refusal::Unavailable(reason)),
-                Gone::During => CommitError::Unknown(reason),
-            })
-        });
+        let outcome = commit.await.unwrap_or_else(|gone| Err(commit_error(&gone)));
         match outcome {
             Ok(()) => {
                 self.head = next;
@@ -230,6 +224,15 @@ impl Term for EmbeddedTerm {
             // The next leader does not need it: it is only told who led last.
             tracing::warn!(%error, "the end of the term was not noted");
         }
+    }
+}
+
+/// Of a commit whose connection is gone.
+fn commit_error(gone: &Gone) -> CommitError {
+    let reason = writer_gone().to_string();
+    match gone {
+        Gone::Before => CommitError::NotApplied(Refusal::Unavailable(reason)),
+        Gone::During => CommitError::Unknown(reason),
     }
 }
 

@@ -2,13 +2,12 @@
 
 use std::path::Path;
 
-use super::connection::Gone;
 use super::database::{self, SqlRows};
-use super::{Embedded, writer_gone};
+use super::{Embedded, commit_error};
 use crate::keys::{self, Range};
 use crate::store::{CommitError, StoreError};
 use crate::table::Write;
-use crate::transaction::{Rows, RowsMut};
+use crate::transaction::{self, Rows, RowsMut};
 
 impl Embedded {
     /// Whether there is a store in this directory.
@@ -38,13 +37,7 @@ impl Embedded {
         let write = self.inner.writer.run(move |connection| {
             database::write(connection, |rows| apply(rows, head.as_deref(), writes), |error| error)
         });
-        write.await.unwrap_or_else(|gone| {
-            let reason = writer_gone().to_string();
-            Err(match gone {
-                Gone::Before => CommitError::NotApplied(crate::Refusal::Unavailable(reason)),
-                Gone::During => CommitError::Unknown(reason),
-            })
-        })
+        write.await.unwrap_or_else(|gone| Err(commit_error(&gone)))
     }
 }
 
@@ -53,9 +46,7 @@ fn apply(
     head: Option<&[u8]>,
     writes: Vec<Write>,
 ) -> Result<bool, CommitError> {
-    let unread =
-        |error: StoreError| CommitError::NotApplied(crate::Refusal::Unavailable(error.to_string()));
-    if rows.get(keys::HEAD).map_err(unread)?.as_deref() != head {
+    if rows.get(keys::HEAD).map_err(transaction::refused)?.as_deref() != head {
         return Ok(false);
     }
     for write in writes {
