@@ -33,17 +33,8 @@ fn one_of_each() -> MemoryStore {
     let store = MemoryStore::new();
     let epoch = store.begin_term(&samples::leader(1)).unwrap();
     let (job, task_group) = (JobId::new(1), TaskGroupId::new(1));
-    let ops = [
-        Op::PutMemberEvent(samples::event(1)),
-        Op::PutMember(samples::member(2)),
-        Op::PutRequest(samples::request(2)),
-        Op::PutJob(Arc::new(samples::job(1))),
-        Op::PutLedger { job, ledger: Arc::new(samples::ledger_with_history()) },
-        Op::PutEpisodes { job, episodes: samples::ledger_with_history().history().clone() },
-        Op::PutToken { job, task_group, token: TOKEN },
-        Op::EndJob(Arc::new(samples::history(2, ENDED))),
-        Op::PutProcessed(MemberEventSeq::new(1)),
-    ];
+    let mut ops = samples::of_every_kind(TOKEN);
+    ops.push(Op::EndJob(Arc::new(samples::history(2, ENDED))));
     store.apply(epoch, &ops).unwrap();
     let guard = CheckpointGuard { epoch, job, task_group, token: TOKEN };
     store.put_checkpoint(guard, b"{\"offset\": 4096}").unwrap();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use steadfast_engine::records::JobRecord;
-use steadfast_model::{FencingToken, JobId, MemberEventSeq, TaskGroupId, Timestamp};
+use steadfast_model::{FencingToken, JobId, TaskGroupId, Timestamp};
 
 use super::samples;
 use crate::copy::{Copied, CopyError, Location, Progress, Request, copy};
@@ -75,17 +75,7 @@ async fn fill(place: &Location, ended: u64) {
     let mut term = lead(&store).await;
     let job = JobId::new(1);
     let token = FencingToken::new(2);
-    let ops = vec![
-        Op::PutMemberEvent(samples::event(1)),
-        Op::PutMember(samples::member(2)),
-        Op::PutRequest(samples::request(2)),
-        Op::PutJob(Arc::new(samples::job(1))),
-        Op::PutLedger { job, ledger: Arc::new(samples::ledger_with_history()) },
-        Op::PutEpisodes { job, episodes: samples::ledger_with_history().history().clone() },
-        Op::PutToken { job, task_group: GROUP, token },
-        Op::PutProcessed(MemberEventSeq::new(1)),
-    ];
-    term.commit(ops).await.expect("it commits");
+    term.commit(samples::of_every_kind(token)).await.expect("it commits");
     let guard = CheckpointGuard { epoch: term.epoch(), job, task_group: GROUP, token };
     store.write_checkpoint(guard, checkpoint()).await.expect("it is written");
     let history = |n| Op::EndJob(Arc::new(samples::history(n, Timestamp::from_millis(n))));

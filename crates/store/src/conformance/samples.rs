@@ -1,6 +1,7 @@
 //! Records as a cluster at work has them: for the suite, the golden files and the benchmark.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use steadfast_engine::records::{
     ContainerRecord, Failure, FailureKind, HistoryRecord, JobRecord, MemberEvent, MemberRecord,
@@ -14,10 +15,26 @@ use steadfast_model::{
     TaskGroupStatus, TaskSpec, TermNonce, Timestamp, ValidatorKind,
 };
 
-use crate::LeaderInfo;
+use crate::{LeaderInfo, Op};
 
 const STARTED: Timestamp = Timestamp::from_millis(1_793_000_000_000);
 const PARALLELISM: u32 = 4;
+
+/// One record of every kind that a running job has or a cluster needs: of job 1, its first task group with
+/// this token, of member 2 and of event 1.
+pub fn of_every_kind(token: FencingToken) -> Vec<Op> {
+    let (job_id, ledger) = (JobId::new(1), ledger_with_history());
+    vec![
+        Op::PutMemberEvent(event(1)),
+        Op::PutMember(member(2)),
+        Op::PutRequest(request(2)),
+        Op::PutJob(Arc::new(job(1))),
+        Op::PutEpisodes { job: job_id, episodes: ledger.history().clone() },
+        Op::PutLedger { job: job_id, ledger: Arc::new(ledger) },
+        Op::PutToken { job: job_id, task_group: TaskGroupId::new(1), token },
+        Op::PutProcessed(MemberEventSeq::new(1)),
+    ]
+}
 
 /// The `n`-th job: one pipeline with four task groups, restored once after a member's loss.
 pub fn job(n: u64) -> JobRecord {
