@@ -13,8 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use steadfast_engine::Step;
-use steadfast_engine::records::JobRecord;
-use steadfast_ledger::JobLedger;
+use steadfast_engine::records::{DurableLedger, JobRecord};
 use steadfast_model::JobId;
 use steadfast_store::{CommitError, Op, Refusal, Term, ops_of};
 use tokio::sync::watch;
@@ -29,7 +28,7 @@ const TRIES: u32 = 5;
 const WITHOUT_ROOM: Duration = Duration::from_millis(500);
 
 /// The last durable ledger of a job.
-pub(crate) type Durable<'a> = dyn Fn(JobId) -> Option<Arc<JobLedger>> + Sync + 'a;
+pub(crate) type Durable<'a> = dyn Fn(JobId) -> Option<DurableLedger> + Sync + 'a;
 
 /// Jobs whose ledger was refused and left out, with the record that was committed in its place.
 pub(crate) type Refused = BTreeMap<JobId, Option<Arc<JobRecord>>>;
@@ -139,7 +138,7 @@ impl Commits<'_> {
             }
             for (job, ops) in part {
                 error!(%job, %refusal, "a job's writes were refused: its ledger is left out");
-                let Some((record, rest)) = without_ledger(ops, durable(job).as_deref()) else {
+                let Some((record, rest)) = without_ledger(ops, durable(job).as_ref()) else {
                     return Err(TermEnd::Lost(format!("job {job}: {refusal}")));
                 };
                 self.must(rest, &format!("job {job}, without its ledger")).await?;
@@ -171,7 +170,7 @@ fn halves(mut first: Writes) -> Vec<Writes> {
 /// ledger to leave out.
 fn without_ledger(
     ops: Vec<Op>,
-    durable: Option<&JobLedger>,
+    durable: Option<&DurableLedger>,
 ) -> Option<(Option<Arc<JobRecord>>, Vec<Op>)> {
     let newest = ops.iter().rev().find_map(|op| match op {
         Op::PutLedger { ledger, .. } => Some(ledger.as_ref().clone()),
@@ -198,6 +197,7 @@ fn without_ledger(
 #[cfg(test)]
 mod tests {
     use steadfast_engine::{JobStep, JobWrites};
+    use steadfast_ledger::{JobLedger, Redo};
     use steadfast_model::{LeaveClassification, LossCause, MemberEventSeq, PipelineId, Timestamp};
     use steadfast_store::conformance::samples;
     use steadfast_store::{Fault, Limits, MemoryStore, Store};
@@ -260,7 +260,9 @@ mod tests {
         let (before, after) = ledgers(deployed);
         let (store, mut term) = prepared(&before).await;
         store.inject(fault, commits);
-        let durable = move |_| Some(Arc::clone(&before));
+        let durable = move |_| {
+            Some(DurableLedger { ledger: Arc::clone(&before), redo: Redo::default() })
+        };
         let refused = commit(term.as_mut(), &[loss_of_two(&after)], &durable).await;
         (store, refused.expect("recovery goes on"))
     }

@@ -106,6 +106,7 @@ pub(crate) fn job_info(
         counts,
         dirty_since: _,
         ledger_revision: _,
+        redo: _,
         owed_since: _,
         pipelines,
     } = job;

@@ -28,7 +28,7 @@ use crate::restores::{self, Restored};
 use crate::secrets::Secrets;
 use crate::shared::{INBOX, Shared, Term};
 use crate::stalls;
-use crate::view::{Finished, View};
+use crate::view::{Finished, JobView, View};
 
 /// Inputs that are decided on and committed together at most.
 const BATCH: usize = 512;
@@ -226,7 +226,7 @@ impl Leader {
         }
         // What readers see is what is durable.
         let before = self.view.borrow().jobs.clone();
-        let durable = |job| before.get(&job).and_then(|job| job.ledger.clone());
+        let durable = |job| before.get(&job).and_then(JobView::durable_ledger);
         let began = Instant::now();
         let (term, health) = (self.term.as_mut(), &shared.store_health);
         let refused = Commits { term, health, shutdown }.commit(&steps, &durable).await?;

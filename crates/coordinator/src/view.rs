@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 
 use imbl::OrdMap;
-use steadfast_engine::records::JobRecord;
+use steadfast_engine::records::{DurableLedger, JobRecord};
 use steadfast_engine::{Counters, MemberView, SelfSuspicion, Step};
 use steadfast_ledger::{Evaluation, JobLedger, Watermarks, evaluate};
 use steadfast_model::{Epoch, JobId, Timestamp};
@@ -21,6 +21,12 @@ pub(crate) struct JobView {
 }
 
 impl JobView {
+    /// What readers see is durable.
+    pub fn durable_ledger(&self) -> Option<DurableLedger> {
+        let ledger = self.ledger.clone()?;
+        Some(DurableLedger { ledger, redo: self.record.redo.clone() })
+    }
+
     pub fn evaluation(&self, watermarks: Watermarks) -> Evaluation {
         let watermarks = Watermarks { owes: self.record.owed_since.is_some(), ..watermarks };
         evaluate(

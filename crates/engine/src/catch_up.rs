@@ -9,7 +9,7 @@ use steadfast_model::{JobId, LedgerRevision, MemberEventSeq, PipelineId, Pipelin
 
 use crate::draft::Draft;
 use crate::engine::Engine;
-use crate::records::{MemberEvent, PipelineRecord};
+use crate::records::{DurableLedger, MemberEvent, PipelineRecord};
 
 /// Events that the journal keeps for jobs that lag.
 pub(crate) const JOURNAL_EVENTS: usize = 1_000;
@@ -19,16 +19,18 @@ const TRY_AGAIN_MS: u64 = 1_000;
 impl Engine {
     /// The store refused the ledger's part of a commit. The job goes on without; its ledger goes back to
     /// what is durable, and owes the rest, or has lost it.
-    pub(crate) fn ledger_refused(&mut self, id: JobId, durable: Option<&JobLedger>, d: &mut Draft) {
+    pub(crate) fn ledger_refused(&mut self, id: JobId, durable: Option<&DurableLedger>, d: &mut Draft) {
         let Some(job) = self.jobs.get_mut(&id) else { return };
         let Some(ledger) = job.ledger.kept_mut() else { return };
-        let replayable = durable.filter(|durable| ledger.is_replayable_from(durable));
+        let replayable = durable.filter(|durable| ledger.is_replayable_from(&durable.ledger));
         let refused = ledger.revision();
+        job.record.redo = durable.map(|durable| durable.redo.clone()).unwrap_or_default();
+        job.stored_ledger = None;
         // Closed episodes may have been part of it.
         job.stored_episodes = LedgerRevision::default();
         if let Some(durable) = replayable {
-            *ledger = durable.clone();
-            job.record.owed_since = Some(durable.watermark().next());
+            *ledger = JobLedger::clone(&durable.ledger);
+            job.record.owed_since = Some(ledger.watermark().next());
             job.record.ledger_revision = Some(refused.next());
             for pipeline in job.record.pipelines.iter_mut().filter(|pipeline| waits(pipeline)) {
                 pipeline.recovery = None;
@@ -79,6 +81,23 @@ impl Engine {
         self.journal.push_back(event);
         while self.journal.len() > JOURNAL_EVENTS {
             self.journal.pop_front();
+        }
+    }
+
+    /// Before the journal goes on without its oldest events, ledgers whose records count on them are written.
+    /// Seldom enough to cost nothing, and soon enough that none is missed.
+    pub(crate) fn write_before_forgotten(&mut self, d: &mut Draft) {
+        let (every, kept) = (JOURNAL_EVENTS as u64 / 4, JOURNAL_EVENTS as u64 / 2);
+        if !self.seq.get().is_multiple_of(every) {
+            return;
+        }
+        for (id, job) in &mut self.jobs {
+            let first = job.record.redo.first_loss();
+            let is_old = first.is_some_and(|first| first.get() + kept <= self.seq.get());
+            if let Some(ledger) = job.ledger.kept_mut().filter(|_| is_old) {
+                ledger.skip_to_revision(ledger.revision().next());
+                d.job(*id);
+            }
         }
     }
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use steadfast_ledger::{JobLedger, Watermarks, evaluate};
+use steadfast_ledger::{JobLedger, Redo, Watermarks, evaluate};
 use steadfast_model::{
     ExecutionId, JobId, LedgerRevision, MemberEventSeq, MemberStatus, MemberUuid, PipelineId,
     RequestId, TermNonce, Timestamp,
@@ -24,6 +24,9 @@ use crate::suspicion::SelfSuspicion;
 pub(crate) struct Job {
     pub record: JobRecord,
     pub ledger: Ledger,
+    /// The revision of the ledger's record in the store, where it is up to date; `None` also where the next
+    /// change is to be written, whatever it is.
+    pub stored_ledger: Option<LedgerRevision>,
     /// The revision of the closed episodes that the store was last given; 0 where it was given none, or
     /// may not have taken them.
     pub stored_episodes: LedgerRevision,
@@ -137,7 +140,7 @@ impl Engine {
             }
             Input::LastAnswers(answers) => self.last_answers(&answers, d),
             Input::LedgerRefused { job, durable } => {
-                self.ledger_refused(job, durable.as_deref(), d);
+                self.ledger_refused(job, durable.as_ref(), d);
             }
         }
         if time_passes {
@@ -213,8 +216,12 @@ impl Engine {
                 {
                     job.record.ledger_revision = Some(ledger.revision());
                     job.record.dirty_since = job.record.dirty_since.or(ledger.dirty_since());
-                    writes.episodes = ledger.closed_episodes_to_store(job.stored_episodes);
-                    job.stored_episodes = ledger.history().revision();
+                    if !job.record.redo.leads_to(ledger) {
+                        job.record.redo = Redo::default();
+                        job.stored_ledger = self.settings.redo.then(|| ledger.revision());
+                        writes.episodes = ledger.closed_episodes_to_store(job.stored_episodes);
+                        job.stored_episodes = ledger.history().revision();
+                    }
                     writes.ledger = Some(Arc::new(ledger.clone()));
                 }
                 writes.record = Some(Arc::new(job.record.clone()));
@@ -234,6 +241,8 @@ impl Engine {
     /// Turns a job that has ended into history.
     pub(crate) fn archive(&mut self, id: JobId, d: &mut Draft) {
         let Some(mut job) = self.jobs.remove(&id) else { return };
+        // The history holds the ledger as it is.
+        job.record.redo = Redo::default();
         if let Some(ledger) = job.ledger.kept() {
             job.record.ledger_revision = Some(ledger.revision());
             job.record.dirty_since = job.record.dirty_since.or(ledger.dirty_since());

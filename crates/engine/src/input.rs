@@ -1,13 +1,10 @@
 //! Everything that can happen to the engine.
 
-use std::sync::Arc;
-
-use steadfast_ledger::JobLedger;
 use steadfast_model::{
     ContainerEvent, ExecutionId, JobId, JobSpec, MemberUuid, RequestId, Timestamp,
 };
 
-use crate::records::MemberRecord;
+use crate::records::{DurableLedger, MemberRecord};
 
 /// One agent's connection, numbered by the shell. A reconnection has another number, so that the late
 /// news of an old connection's end is not taken for the new one's.
@@ -97,7 +94,7 @@ pub enum Input {
         /// Whose ledger.
         job: JobId,
         /// Its last durable ledger; `None` if it never had one.
-        durable: Option<Arc<JobLedger>>,
+        durable: Option<DurableLedger>,
     },
 }
 

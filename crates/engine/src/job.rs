@@ -1,6 +1,6 @@
 //! Jobs: taking them in, stopping them, ending them.
 
-use steadfast_ledger::JobLedger;
+use steadfast_ledger::{JobLedger, Redo};
 use steadfast_model::{
     FEATURE_LEVEL, FencingToken, InvalidReason, JobId, JobSpec, JobStatus, LedgerRevision,
     PipelineId, PipelineSpec, PipelineStatus, TaskGroupId, TaskGroupStatus,
@@ -44,12 +44,13 @@ impl Engine {
             counts: RestoreCounts::default(),
             dirty_since: None,
             ledger_revision: None,
+            redo: Redo::default(),
             owed_since: None,
         };
         record.enter(JobStatus::Pending);
         let pipelines: Vec<PipelineId> = record.pipelines.iter().map(|p| p.id).collect();
         let stored_episodes = LedgerRevision::default();
-        self.jobs.insert(id, Job { record, ledger, stored_episodes });
+        self.jobs.insert(id, Job { record, ledger, stored_ledger: None, stored_episodes });
         d.job(id).effects.push(Effect::Reply(ticket, Reply::Submitted(id)));
         for pipeline in pipelines {
             self.advance(id, pipeline, d);

@@ -80,6 +80,7 @@ impl Engine {
         self.walk(&event, d);
         // Only now: what a lagging job catches up on here lies before this event.
         self.journal_event(event);
+        self.write_before_forgotten(d);
     }
 
     /// Takes the loss to every job that has something there.
@@ -128,7 +129,8 @@ impl Engine {
             let affected: Vec<PipelineId> = stake.present.keys().copied().collect();
             let groups: Vec<TaskGroupId> = stake.present.values().flatten().copied().collect();
             if !affected.is_empty() {
-                let _ = ledger.member_lost(loss, &affected, &groups);
+                let (redo, stored) = (&mut job.record.redo, job.stored_ledger);
+                let _ = redo.member_lost(ledger, stored, loss, &affected, &groups);
             }
         }
         let (kind, how) = match event.classification {

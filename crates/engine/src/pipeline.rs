@@ -77,7 +77,9 @@ impl Engine {
             FailureKind::Ladder => counts.ladder += 1,
             FailureKind::Planned => counts.planned += 1,
         }
-        let prepared = job.ledger.kept_mut().and_then(|ledger| ledger.prepare(pipeline_id));
+        let (redo, stored) = (&mut job.record.redo, job.stored_ledger);
+        let ledger = job.ledger.kept_mut();
+        let prepared = ledger.and_then(|ledger| redo.prepare(ledger, stored, pipeline_id));
         if let Some(pipeline) = job.pipeline(pipeline_id) {
             pipeline.recovery = prepared;
         }

@@ -4,9 +4,10 @@
 //! a shadow of it. Bounded: a job's record grows with its task groups, never with its age.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use steadfast_ledger::{Evaluation, JobLedger, Loss};
+use steadfast_ledger::{Evaluation, JobLedger, Loss, Redo};
 use steadfast_model::{
     AttemptId, Cause, ExecutionId, FencingToken, InvalidReason, JobId, JobStatus, LedgerRevision,
     MemberEventSeq, MemberUuid, PipelineId, PipelineStatus, RequestId, TaskGroupId,
@@ -43,6 +44,9 @@ pub struct JobRecord {
     pub dirty_since: Option<Timestamp>,
     /// The revision that its ledger must have; `None` where it has no ledger.
     pub ledger_revision: Option<LedgerRevision>,
+    /// What its ledger was told since the ledger's own record was written.
+    #[serde(default, skip_serializing_if = "Redo::is_empty")]
+    pub redo: Redo,
     /// The first member event that its ledger may lack because the store refused it; it is caught up from
     /// the journal, and the evaluation is `UNKNOWN` until then.
     #[serde(default)]
@@ -273,7 +277,7 @@ pub struct Snapshot {
     pub journal: Vec<MemberEvent>,
     /// Jobs that have not ended.
     pub jobs: Vec<JobRecord>,
-    /// Their ledgers; an entry that could not be read is an error text.
+    /// Their ledgers, with all that they were told; an entry that could not be read is an error text.
     pub ledgers: BTreeMap<JobId, Result<JobLedger, String>>,
     /// The table of members.
     pub members: Vec<MemberRecord>,
@@ -283,15 +287,25 @@ pub struct Snapshot {
     pub finished: Vec<(JobId, Timestamp)>,
 }
 
+/// A job's ledger as the last commit left it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DurableLedger {
+    /// With all that it was told.
+    pub ledger: Arc<JobLedger>,
+    /// What of that stands in the job's record alone.
+    pub redo: Redo,
+}
+
 impl JobRecord {
     /// The record to commit alone when the store refused `refused`, its ledger: what was refused is owed
     /// where it can be taken in again from the journal. Its expected revision stays ahead of the stored
     /// one, so that a ledger which is behind is never taken for one that is complete.
     #[must_use]
-    pub fn without_ledger(&self, refused: &JobLedger, durable: Option<&JobLedger>) -> Self {
-        let replayable = durable.filter(|durable| refused.is_replayable_from(durable));
-        let owed_since = replayable.map(|durable| durable.watermark().next());
-        Self { owed_since: owed_since.or(self.owed_since), ..self.clone() }
+    pub fn without_ledger(&self, refused: &JobLedger, durable: Option<&DurableLedger>) -> Self {
+        let replayable = durable.filter(|durable| refused.is_replayable_from(&durable.ledger));
+        let owed_since = replayable.map(|durable| durable.ledger.watermark().next());
+        let redo = durable.map(|durable| durable.redo.clone()).unwrap_or_default();
+        Self { owed_since: owed_since.or(self.owed_since), redo, ..self.clone() }
     }
 
     /// The pipeline with this id.

@@ -11,6 +11,9 @@ pub struct Settings {
     pub suspect_self: bool,
     /// `engine.dirty-task.event-history-size`: episodes kept per job.
     pub event_history_size: usize,
+    /// Whether what a loss tells a ledger may stand in the job's record until the ledger changes otherwise.
+    /// Tests say no, to see every write of a ledger fail.
+    pub redo: bool,
     /// `engine.dirty-task.pending-incident-ttl`: an episode that was not deployed within it is parked.
     pub pending_incident_ttl_ms: u64,
     /// How long a lost member stays listed.
@@ -26,6 +29,7 @@ impl Default for Settings {
             reconnect_grace_ms: 300,
             suspect_self: true,
             event_history_size: 10,
+            redo: true,
             pending_incident_ttl_ms: 600_000,
             lost_listed_ms: 600_000,
             finished_jobs: 10_000,

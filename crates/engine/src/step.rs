@@ -74,7 +74,8 @@ pub struct JobStep {
 pub struct JobWrites {
     /// Its record, if it changed. Not set when it ended.
     pub record: Option<Arc<JobRecord>>,
-    /// Its ledger, if it changed. Not set when it ended.
+    /// Its ledger, if it changed. Not set when it ended. Whether its record is to be put is told by
+    /// [`JobWrites::ledger_to_put`].
     pub ledger: Option<Arc<JobLedger>>,
     /// Its ledger's closed episodes, if they changed: only together with the ledger.
     pub episodes: Option<EpisodeHistory>,
@@ -85,6 +86,12 @@ pub struct JobWrites {
 }
 
 impl JobWrites {
+    /// The ledger, where its own record is to be put: what it was told by a loss stands in the job's record.
+    pub fn ledger_to_put(&self) -> Option<&Arc<JobLedger>> {
+        let waits = self.record.as_ref().is_some_and(|record| !record.redo.is_empty());
+        self.ledger.as_ref().filter(|_| !waits)
+    }
+
     /// Whether there is nothing to commit.
     pub fn is_empty(&self) -> bool {
         let Self { record, ledger, episodes, tokens, ended } = self;

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use steadfast_ledger::{Confirmed, JobLedger, TrackingLostCause};
+use steadfast_ledger::{Confirmed, JobLedger, Redo, TrackingLostCause};
 use steadfast_model::{
     ExecutionId, JobId, JobStatus, PipelineId, PipelineStatus, TermNonce, Timestamp,
 };
@@ -54,7 +54,7 @@ impl Engine {
             counters: Counters::default(),
         };
         engine.load_requests(requests);
-        for record in jobs {
+        for mut record in jobs {
             let ledger = match (record.spec.tracking_threshold(), ledgers.remove(&record.id)) {
                 (None, _) => Ledger::Off,
                 (Some(_), Some(Ok(ledger))) => Ledger::Kept(Box::new(ledger)),
@@ -63,7 +63,13 @@ impl Engine {
             engine.adopt(&record, now);
             let stored = ledger.kept().map(|ledger| ledger.history().revision());
             let stored_episodes = stored.unwrap_or_default();
-            engine.jobs.insert(record.id, Job { record, ledger, stored_episodes });
+            if !ledger.kept().is_some_and(|ledger| record.redo.leads_to(ledger)) {
+                // The ledger is as its own record says, or another one than the job expects.
+                record.redo = Redo::default();
+            }
+            let is_stored = engine.settings.redo && record.redo.is_empty();
+            let stored_ledger = ledger.kept().filter(|_| is_stored).map(JobLedger::revision);
+            engine.jobs.insert(record.id, Job { record, ledger, stored_ledger, stored_episodes });
         }
         engine
     }

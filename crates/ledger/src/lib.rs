@@ -19,6 +19,7 @@ mod evaluation;
 mod history;
 mod job_ledger;
 mod loss;
+mod redo;
 mod stored;
 mod stored_size;
 
@@ -32,4 +33,5 @@ pub use job_ledger::{
     TrackingLostCause,
 };
 pub use loss::{Facts, Loss, LossFacts, SharedLoss};
+pub use redo::{Journal, Redo, journal};
 pub use stored_size::max_stored_bytes;

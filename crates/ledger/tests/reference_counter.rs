@@ -14,18 +14,20 @@
 //! pipeline; a recovered pipeline that keeps its context, or begins anew when it is affected again; a
 //! joining incident that adds nothing, or adds each time; planned episodes that count; no watermark,
 //! or one that is off by one; an abort that takes its counts back, or does not close; a ledger of which
-//! the store forgets the contexts or the classification; a change without a new revision.
+//! the store forgets the contexts or the classification; a change without a new revision; a ledger whose
+//! record waits though more than losses and preparations happened, one that is told them in another order or
+//! only some of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed, TestCaseError, TestRunner};
 use steadfast_ledger::{
-    Aborted, Confirmed, JobLedger, Loss, MemberLost, Recovered, TrackingLostCause, Watermarks,
-    evaluate,
+    Aborted, Confirmed, JobLedger, Loss, MemberLost, Recovered, Redo, SharedLoss,
+    TrackingLostCause, Watermarks, evaluate, journal,
 };
 use steadfast_model::{
-    AttemptId, Cause, EpisodeNumber, EvaluationStatus, LeaveClassification, LossCause,
+    AttemptId, Cause, EpisodeNumber, EvaluationStatus, LeaveClassification, LedgerRevision, LossCause,
     MemberEventSeq, MemberUuid, PipelineId, TaskGroupId, Timestamp,
 };
 
@@ -273,6 +275,10 @@ struct Event {
 /// One job with its ledger and its counter side by side.
 struct Run {
     ledger: JobLedger,
+    /// The ledger's record, and what the ledger was told since.
+    stored: String,
+    stored_revision: LedgerRevision,
+    redo: Redo,
     counter: Counter,
     journal: Vec<Event>,
     /// Events of the journal that the job has been asked about.
@@ -289,8 +295,12 @@ struct Run {
 impl Run {
     fn new(threshold: u64) -> Self {
         let watermark = MemberEventSeq::new(FIRST_EVENT - 1);
+        let ledger = JobLedger::new(threshold, watermark, HISTORY_SIZE);
         Self {
-            ledger: JobLedger::new(threshold, watermark, HISTORY_SIZE),
+            stored: serde_json::to_string(&ledger).unwrap(),
+            stored_revision: ledger.revision(),
+            redo: Redo::default(),
+            ledger,
             counter: Counter::new(threshold),
             journal: Vec::new(),
             handled: 0,
@@ -328,7 +338,8 @@ impl Run {
             Verb::LoseAgain { .. } => {}
             Verb::Prepare(pipeline) => {
                 let pipeline = PipelineId::new(*pipeline);
-                let id = self.ledger.prepare(pipeline);
+                let stored = Some(self.stored_revision);
+                let id = self.redo.prepare(&mut self.ledger, stored, pipeline);
                 prop_assert_eq!(id, self.counter.prepare(pipeline));
                 self.attempts.extend(id.filter(|id| !self.attempts.contains(id)));
             }
@@ -371,13 +382,33 @@ impl Run {
                 self.counter.tracking_lost = true;
             }
             Verb::ChangeCoordinator => {
-                let stored = serde_json::to_string(&self.ledger).unwrap();
-                let loaded: JobLedger = serde_json::from_str(&stored).unwrap();
+                let stored: JobLedger = serde_json::from_str(&self.stored).unwrap();
+                let redo = serde_json::to_string(&self.redo).unwrap();
+                let redo: Redo = serde_json::from_str(&redo).unwrap();
+                let losses: Vec<Loss> = self.journal.iter().map(|it| it.loss.clone()).collect();
+                let loaded = match redo.apply(&stored, &journal(&losses)) {
+                    Some(told) => {
+                        self.reached.insert("a ledger that is told again what it was told");
+                        told
+                    }
+                    None => stored,
+                };
                 prop_assert_eq!(&loaded, &self.ledger);
                 self.ledger = loaded;
             }
         }
+        self.commit();
         self.compare()
+    }
+
+    /// Writes the ledger's record, where it cannot wait.
+    fn commit(&mut self) {
+        let is_stored = self.redo.is_empty() && self.stored_revision == self.ledger.revision();
+        if !is_stored && !self.redo.leads_to(&self.ledger) {
+            self.stored = serde_json::to_string(&self.ledger).unwrap();
+            self.stored_revision = self.ledger.revision();
+            self.redo = Redo::default();
+        }
     }
 
     fn newest_attempt(&self, pipeline: u32) -> Option<AttemptId> {
@@ -419,7 +450,10 @@ impl Run {
 
     fn member_lost(&mut self, loss: &Loss, affected: &[PipelineId]) -> Result<(), TestCaseError> {
         let before = self.counter.count();
-        let lost = self.ledger.member_lost(loss, affected, &[TaskGroupId::new(1)]);
+        let (stored, groups) = (Some(self.stored_revision), [TaskGroupId::new(1)]);
+        let shared = SharedLoss::from(loss);
+        let lost =
+            self.redo.member_lost(&mut self.ledger, stored, &shared, affected, &groups);
         prop_assert_eq!(lost, self.counter.member_lost(loss, affected));
         if matches!(lost, MemberLost::Joined(_)) {
             self.reached.insert("a loss joins an open episode");
@@ -555,6 +589,7 @@ fn the_sequences_reach_what_they_are_meant_to_try() {
         "a confirmation once more",
         "a confirmation that comes too late",
         "a second generation",
+        "a ledger that is told again what it was told",
         "the threshold",
         "a lagging job",
         "a history that drops episodes",

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use steadfast_engine::records::JobRecord;
 use steadfast_engine::{Effect, Input, JobStep, JobWrites, Step};
-use steadfast_ledger::JobLedger;
+use steadfast_ledger::{JobLedger, Redo};
 use steadfast_model::{Cause, JobId};
 
 use crate::coordinator::CoordinatorNumber;
@@ -48,7 +48,7 @@ impl Batch {
 
     pub fn has_ledger_of(&self, job: JobId) -> bool {
         let mut jobs = self.steps.iter().flat_map(|(_, step)| &step.jobs);
-        jobs.any(|step| step.job == job && step.writes.ledger.is_some())
+        jobs.any(|step| step.job == job && step.writes.ledger_to_put().is_some())
     }
 
     pub fn has_loss(&self) -> bool {
@@ -131,6 +131,7 @@ impl World {
         let bare = |record: &JobRecord| {
             let mut record = record.clone();
             record.ledger_revision = None;
+            record.redo = Redo::default();
             record.owed_since = None;
             record.dirty_since = None;
             record.pipelines.iter_mut().for_each(|pipeline| pipeline.recovery = None);

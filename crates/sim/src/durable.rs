@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use steadfast_engine::records::{
-    HistoryRecord, JobRecord, MemberEvent, MemberRecord, OperatorRequest, Snapshot,
+    DurableLedger, HistoryRecord, JobRecord, MemberEvent, MemberRecord, OperatorRequest, Snapshot,
 };
 use steadfast_engine::{MemberWrite, RequestWrite, Step};
 use steadfast_ledger::JobLedger;
@@ -75,11 +75,10 @@ impl Durable {
             .filter(|job| refused.contains(&job.job))
             .filter_map(|job| Some((job.job, job.writes.ledger.clone()?)))
             .collect();
-        let before = self.ledgers.clone();
+        let before: BTreeMap<JobId, DurableLedger> =
+            newest.keys().filter_map(|job| Some((*job, self.durable_ledger(*job)?))).collect();
         let amend = |job: JobId, record: &Arc<JobRecord>| match newest.get(&job) {
-            Some(ledger) => {
-                Arc::new(record.without_ledger(ledger, before.get(&job).map(Arc::as_ref)))
-            }
+            Some(ledger) => Arc::new(record.without_ledger(ledger, before.get(&job))),
             None => Arc::clone(record),
         };
         let left_out = |job: JobId| refused.contains(&job) || apart.contains(&job);
@@ -95,6 +94,12 @@ impl Durable {
         ops.retain(|op| !(op.is_ledger_part() && op.job().is_some_and(left_out)));
         let committed = self.store.apply(self.epoch, &ops);
         committed.map(drop).map_err(|error| format!("the store refused a commit: {error}"))
+    }
+
+    /// A job's ledger, as a coordinator that asks for it would have seen it.
+    pub fn durable_ledger(&self, job: JobId) -> Option<DurableLedger> {
+        let (ledger, record) = (self.ledgers.get(&job)?, self.jobs.get(&job)?);
+        Some(DurableLedger { ledger: Arc::clone(ledger), redo: record.redo.clone() })
     }
 
     /// Begins a term, and moves the head to it.

@@ -237,7 +237,7 @@ impl World {
         }
         let Some(term) = self.coordinators[c].term.as_deref_mut() else { return };
         for job in carrying.batch.refused.iter().rev() {
-            let durable = self.durable.ledgers.get(job).cloned();
+            let durable = self.durable.durable_ledger(*job);
             term.inbox.push_front(Input::LedgerRefused { job: *job, durable });
         }
         if !matches!(term.inbox.front(), Some(Input::LedgerRefused { .. })) {

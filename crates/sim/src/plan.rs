@@ -178,6 +178,7 @@ impl Plan {
                 } else {
                     rng.between(1, 8) * 1_000
                 },
+                redo: Rng::new(seed, 10).chance(500),
                 event_history_size: 1 + usize::from(rng.chance(500)),
                 lost_listed_ms: rng.between(1, 60) * 1_000,
                 finished_jobs: 100,

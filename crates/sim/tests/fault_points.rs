@@ -68,12 +68,12 @@ struct Story {
 }
 
 impl Story {
-    fn tell(trouble: Option<(usize, Trouble)>) -> Self {
+    fn tell(redo: bool, trouble: Option<(usize, Trouble)>) -> Self {
         let store = MemoryStore::new();
         let epoch = lead(&store);
         let left = Faults { losses: 0, failures: 0, changes: 0, refusals: 0 };
         let name = format!("{trouble:?}");
-        let cluster = Cluster::empty(3, left);
+        let cluster = Cluster::empty(3, left, redo);
         let mut story = Self {
             cluster,
             store,
@@ -241,12 +241,22 @@ const TRUTH: Numbers = Numbers { attempts: 3, episodes: 2, incidents: 2 };
 #[test]
 fn whatever_happens_to_a_ledgers_write_the_story_ends_as_it_should_and_nobody_is_lied_to() {
     use Write::{End, Final, Replayable};
-    let Story { writes, with_episodes, .. } = Story::tell(None);
     // It is created, lost, deployed, deployed again, recovers; is lost, deployed, recovers; ends.
-    let story = [Final, Replayable, Final, Final, Final, Replayable, Final, Final, End];
-    assert_eq!(writes, story);
+    let every = [Final, Replayable, Final, Final, Final, Replayable, Final, Final, End];
     // Each time it recovers an episode closes.
-    assert_eq!(with_episodes, [4, 7]);
+    whatever_happens_to(false, &every, [4, 7]);
+    // The same, where what a loss tells it stands in the job's record.
+    let but_for_losses: Vec<Write> =
+        every.into_iter().filter(|write| *write != Replayable).collect();
+    whatever_happens_to(true, &but_for_losses, [3, 5]);
+}
+
+#[track_caller]
+fn whatever_happens_to(redo: bool, story: &[Write], closing: [usize; 2]) {
+    use Write::End;
+    let Story { writes, with_episodes, .. } = Story::tell(redo, None);
+    assert_eq!(writes, story);
+    assert_eq!(with_episodes, closing);
     for (at, write) in writes.iter().enumerate() {
         for trouble in TROUBLES {
             if *write == End
@@ -257,7 +267,7 @@ fn whatever_happens_to_a_ledgers_write_the_story_ends_as_it_should_and_nobody_is
             if trouble == Trouble::EpisodesUndecodable && at < with_episodes[0] {
                 continue; // none has closed
             }
-            let story = Story::tell(Some((at, trouble)));
+            let story = Story::tell(redo, Some((at, trouble)));
             let name = format!("write {} of {}, {write:?}, {trouble:?}", at + 1, writes.len());
             let history = story.cluster.durable.history.as_ref().expect("the job has ended");
             assert_eq!(history.job.status, JobStatus::Canceled, "{name}");

@@ -83,6 +83,8 @@ struct Small {
     faults: Faults,
     /// Steps that are committed together.
     batch: usize,
+    /// Whether what a loss tells the ledger stands in the job's record alone.
+    redo: bool,
     mistake: Option<Mistake>,
 }
 
@@ -156,7 +158,7 @@ impl Model for Small {
     type Action = Action;
 
     fn init_states(&self) -> Vec<State> {
-        vec![State::of(Cluster::new(self.members, self.retries, self.faults, self.mistake))]
+        vec![State::of(Cluster::new(self.members, self.retries, self.faults, self.redo, self.mistake))]
     }
 
     fn actions(&self, state: &State, actions: &mut Vec<Action>) {
@@ -295,43 +297,46 @@ const NONE: Faults = Faults { losses: 0, failures: 0, changes: 0, refusals: 0 };
 #[test]
 fn a_loss_and_a_failed_deployment_are_exact_wherever_a_coordinator_changes() {
     let faults = Faults { losses: 1, failures: 1, changes: 1, ..NONE };
-    let model = Small { members: 2, retries: 2, faults, batch: 2, mistake: None };
+    let model = Small { members: 2, retries: 2, faults, batch: 2, redo: true, mistake: None };
     holds(model, 30_000, &[AGAIN]);
 }
 
 #[test]
 fn two_changes_of_coordinator_are_no_worse_than_one() {
     let faults = Faults { losses: 1, changes: 2, ..NONE };
-    let model = Small { members: 2, retries: 2, faults, batch: 2, mistake: None };
+    let model = Small { members: 2, retries: 2, faults, batch: 2, redo: true, mistake: None };
     holds(model, 8_000, &[ONCE]);
 }
 
 #[test]
 fn two_losses_are_exact_wherever_a_coordinator_changes() {
     let faults = Faults { losses: 2, changes: 1, ..NONE };
-    let model = Small { members: 3, retries: 2, faults, batch: 1, mistake: None };
+    let model = Small { members: 3, retries: 2, faults, batch: 1, redo: true, mistake: None };
     holds(model, 20_000, &[RECOVERED, AGAIN]);
 }
 
 #[test]
 fn a_job_that_can_no_longer_restore_keeps_its_count() {
     let faults = Faults { losses: 2, failures: 1, changes: 1, ..NONE };
-    let model = Small { members: 2, retries: 2, faults, batch: 1, mistake: None };
+    let model = Small { members: 2, retries: 2, faults, batch: 1, redo: true, mistake: None };
     holds(model, 25_000, &[AGAIN, FAILED]);
 }
 
 #[test]
 fn whatever_ledger_the_store_refuses_the_job_goes_on_and_nothing_untrue_is_called_complete() {
     let faults = Faults { losses: 1, failures: 1, changes: 1, refusals: 1 };
-    let model = Small { members: 2, retries: 2, faults, batch: 1, mistake: None };
+    let model = Small { members: 2, retries: 2, faults, batch: 1, redo: false, mistake: None };
     holds(model, 30_000, &[AGAIN, CURED]);
+    // What a loss tells it is refused no more; what comes after it is.
+    let faults = Faults { failures: 0, ..faults };
+    holds(Small { faults, redo: true, ..model }, 2_000, &[ONCE]);
 }
 
 /// A mistake must be found, or what holds above holds of nothing.
 #[track_caller]
 fn finds(mistake: Mistake, property: &'static str) {
     let faults = Faults { losses: 1, changes: 1, ..NONE };
-    let model = Small { members: 2, retries: 2, faults, batch: 1, mistake: Some(mistake) };
+    let model = Small { members: 2, retries: 2, faults, batch: 1, redo: true, mistake: Some(mistake) };
     let checker = model.checker().spawn_bfs().join();
     let states = checker.unique_state_count();
     assert!(checker.discovery(property).is_some(), "{states} unique states, all of them right");

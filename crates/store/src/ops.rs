@@ -115,9 +115,10 @@ pub fn ops_of(step: &Step) -> Vec<Op> {
 
 fn ops_of_job(step: &JobStep) -> impl Iterator<Item = Op> {
     let job = step.job;
-    let JobWrites { record, ledger, episodes, tokens, ended } = &step.writes;
+    let JobWrites { record, ledger: _, episodes, tokens, ended } = &step.writes;
     let record = record.iter().cloned().map(Op::PutJob);
-    let ledger = ledger.iter().cloned().map(move |ledger| Op::PutLedger { job, ledger });
+    let ledger = step.writes.ledger_to_put().into_iter().cloned();
+    let ledger = ledger.map(move |ledger| Op::PutLedger { job, ledger });
     let episodes = episodes.iter().cloned();
     let episodes = episodes.map(move |episodes| Op::PutEpisodes { job, episodes });
     let tokens =

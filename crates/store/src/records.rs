@@ -1,6 +1,6 @@
 //! How a record is written down: JSON in an envelope with a format number.
 //!
-//! `{"format":5,"version":"0.1.0","record":{…}}`. One number serves all kinds of record: a binary that writes any of them
+//! `{"format":6,"version":"0.1.0","record":{…}}`. One number serves all kinds of record: a binary that writes any of them
 //! differently raises it, its head record carries it from its first commit on, and so an older binary
 //! refuses to lead before it has touched anything. From format 2 on the envelope names the version to
 //! use as well.
@@ -12,6 +12,7 @@
 //! | 3 | planned leaves: operators' requests, members that are drained, losses told by an operator |
 //! | 4 | a ledger's closed episodes apart from it; what is not known of an episode is left out |
 //! | 5 | of a ledger, what is as in most ledgers is left out |
+//! | 6 | what a loss tells a ledger stands in the job's record until the ledger is written |
 //!
 //! Files of every format ever written stay in `tests/records/`.
 
@@ -25,7 +26,7 @@ use steadfast_model::{Epoch, FencingToken, MemberEventSeq, Timestamp};
 use crate::store::StoreError;
 
 /// The format that this binary writes.
-pub(crate) const FORMAT: u32 = 5;
+pub(crate) const FORMAT: u32 = 6;
 /// The first version that reads [`FORMAT`].
 const VERSION: &str = "0.1.0";
 

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use steadfast_engine::records::{HistoryRecord, JobRecord, Snapshot};
-use steadfast_ledger::{EpisodeHistory, JobLedger};
+use steadfast_engine::records::{HistoryRecord, JobRecord, MemberEvent, Snapshot};
+use steadfast_ledger::{EpisodeHistory, JobLedger, Journal};
 use steadfast_model::{Epoch, JobId, TaskGroupId};
 
 use crate::batch::EncodedBatch;
@@ -22,6 +22,9 @@ use crate::store::{
     CheckpointError, CheckpointGuard, CommitError, LeaderInfo, Loaded, MAX_CHECKPOINT_BYTES,
     Refusal, Rev, SecretKey, StoreError,
 };
+
+/// Ledgers of jobs, or why they cannot be read.
+type Ledgers = BTreeMap<JobId, Result<JobLedger, String>>;
 
 /// Rows at one revision.
 pub(crate) trait Rows {
@@ -94,13 +97,15 @@ pub(crate) fn load(rows: &impl Rows) -> Result<Loaded, StoreError> {
     jobs.sort_by_key(|job: &JobRecord| job.id);
     let history: Vec<HistoryEntry> =
         summaries(rows, &Range::summaries(), usize::MAX)?.into_iter().map(entry).collect();
+    let journal: Vec<MemberEvent> = all(rows, &Range::events())?;
+    let ledgers = told(ledgers(rows)?, &jobs, &steadfast_ledger::journal(&journal));
     Ok(Loaded {
         snapshot: Snapshot {
             member_event_seq: cluster.member_event_seq,
             processed: processed.map_or(cluster.member_event_seq, |record| record.member_event_seq),
-            journal: all(rows, &Range::events())?,
+            journal,
             jobs,
-            ledgers: ledgers(rows)?,
+            ledgers,
             members: all(rows, &Range::members())?,
             requests: all(rows, &Range::requests())?,
             finished: history.iter().map(|entry| (entry.job, entry.finished)).collect(),
@@ -112,8 +117,21 @@ pub(crate) fn load(rows: &impl Rows) -> Result<Loaded, StoreError> {
     })
 }
 
+/// Ledgers, with what stands in the records of their jobs alone.
+fn told(mut ledgers: Ledgers, jobs: &[JobRecord], journal: &Journal) -> Ledgers {
+    for job in jobs {
+        // Where it cannot be told, its revision is not the one that the job expects.
+        if let Some(Ok(ledger)) = ledgers.get_mut(&job.id)
+            && let Some(told) = job.redo.apply(ledger, journal)
+        {
+            *ledger = told;
+        }
+    }
+    ledgers
+}
+
 /// Every ledger; one that cannot be read is an error text, because a label must not stop recovery.
-fn ledgers(rows: &impl Rows) -> Result<BTreeMap<JobId, Result<JobLedger, String>>, StoreError> {
+fn ledgers(rows: &impl Rows) -> Result<Ledgers, StoreError> {
     let mut episodes = of_jobs::<EpisodeHistory>(rows, &Range::episodes())?;
     let ledgers = of_jobs::<JobLedger>(rows, &Range::ledgers())?.into_iter();
     let whole = ledgers.map(|(job, ledger)| {

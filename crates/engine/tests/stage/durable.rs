@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 use steadfast_engine::records::{
-    HistoryRecord, JobRecord, MemberEvent, MemberRecord, OperatorRequest, Snapshot,
+    DurableLedger, HistoryRecord, JobRecord, MemberEvent, MemberRecord, OperatorRequest, Snapshot,
 };
 use steadfast_engine::{MemberWrite, RequestWrite, Step};
 use steadfast_ledger::JobLedger;
@@ -35,6 +36,7 @@ pub struct Durable {
     processed: MemberEventSeq,
     journal: Vec<MemberEvent>,
     jobs: BTreeMap<JobId, JobRecord>,
+    /// Their records.
     pub ledgers: BTreeMap<JobId, JobLedger>,
     members: BTreeMap<MemberUuid, MemberRecord>,
     requests: BTreeMap<RequestId, OperatorRequest>,
@@ -76,15 +78,15 @@ impl Durable {
         }
         for job in &step.jobs {
             if let Some(record) = &job.writes.record {
-                let record = match job.writes.ledger.as_ref().filter(|_| refused.contains(&job.job))
-                {
-                    Some(ledger) => record.without_ledger(ledger, self.ledgers.get(&job.job)),
+                let newest = job.writes.ledger_to_put();
+                let record = match newest.filter(|_| refused.contains(&job.job)) {
+                    Some(ledger) => record.without_ledger(ledger, self.durable_ledger(job.job).as_ref()),
                     None => JobRecord::clone(record),
                 };
                 self.jobs.insert(job.job, record);
             }
-            if let Some(ledger) = job.writes.ledger.as_ref().filter(|_| !refused.contains(&job.job))
-            {
+            let put = job.writes.ledger_to_put().filter(|_| !refused.contains(&job.job));
+            if let Some(ledger) = put {
                 self.ledgers.insert(job.job, JobLedger::clone(ledger));
             }
             if let Some(history) = &job.writes.ended {
@@ -95,8 +97,20 @@ impl Durable {
         }
     }
 
+    pub fn durable_ledger(&self, job: JobId) -> Option<DurableLedger> {
+        let redo = self.jobs.get(&job)?.redo.clone();
+        Some(DurableLedger { ledger: Arc::new(self.ledger(job)?), redo })
+    }
+
+    /// A ledger with what stands in its job's record alone.
+    fn ledger(&self, job: JobId) -> Option<JobLedger> {
+        let (stored, record) = (self.ledgers.get(&job)?, self.jobs.get(&job)?);
+        let told = record.redo.apply(stored, &steadfast_ledger::journal(&self.journal));
+        Some(told.unwrap_or_else(|| stored.clone()))
+    }
+
     pub fn snapshot(&self) -> Snapshot {
-        let ledgers = self.ledgers.iter().map(|(id, ledger)| (*id, Ok(ledger.clone())));
+        let ledgers = self.ledgers.keys().filter_map(|id| Some((*id, Ok(self.ledger(*id)?))));
         let ended = |history: &HistoryRecord| history.job.finished.unwrap_or_default();
         Snapshot {
             member_event_seq: self.seq,

@@ -13,7 +13,6 @@ mod words;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
-use std::sync::Arc;
 
 use steadfast_engine::records::MemberRecord;
 use steadfast_engine::{
@@ -31,6 +30,7 @@ const BEGIN_MS: u64 = 1_000_000;
 
 pub struct Stage {
     engine: Engine,
+    settings: Settings,
     durable: Durable,
     now: u64,
     terms: u64,
@@ -52,9 +52,11 @@ pub struct Stage {
 impl Stage {
     pub fn new() -> Self {
         let durable = Durable::default();
-        let engine = load(&durable, 1, BEGIN_MS);
+        let settings = Settings::default();
+        let engine = load(&durable, settings.clone(), 1, BEGIN_MS);
         let mut stage = Self {
             engine,
+            settings,
             durable,
             now: BEGIN_MS,
             terms: 1,
@@ -120,6 +122,11 @@ impl Stage {
             "drain" => self.step(operators::request(&words, true)),
             "wait" => self.wait(&words),
             "refuse-ledger" => self.refuse_ledger = true,
+            // Otherwise the job's record alone says what a loss has told the ledger.
+            "write-each-loss" => {
+                self.settings.redo = false;
+                self.take_over(0);
+            }
             "reload" => self.take_over(words.number("back").unwrap_or(0)),
             "die" => self.death = Some(death(&words)),
             "down" => self.is_down = true,
@@ -254,7 +261,7 @@ impl Stage {
         self.is_down = false;
         self.terms += 1;
         self.now = self.now + 1_000 - behind_ms;
-        self.engine = load(&self.durable, self.terms, self.now);
+        self.engine = load(&self.durable, self.settings.clone(), self.terms, self.now);
         self.answers.clear();
         self.step(Input::TookOver);
     }
@@ -280,7 +287,7 @@ impl Stage {
         self.tell(&step);
         for job in refused {
             self.say("the store refuses the ledger's part".to_owned());
-            let durable = self.durable.ledgers.get(&job).cloned().map(Arc::new);
+            let durable = self.durable.durable_ledger(job);
             self.step(Input::LedgerRefused { job, durable });
         }
         if answers.is_empty() {
@@ -301,7 +308,8 @@ impl Stage {
     }
 
     fn commit(&mut self, step: &Step) -> Vec<JobId> {
-        let with_ledger = step.jobs.iter().filter(|job| job.writes.ledger.is_some());
+        let with_ledger =
+            step.jobs.iter().filter(|job| job.writes.ledger_to_put().is_some());
         let refused: Vec<JobId> = match self.refuse_ledger {
             true => with_ledger.map(|job| job.job).collect(),
             false => Vec::new(),
@@ -477,9 +485,9 @@ fn death(words: &Words<'_>) -> (u64, Part) {
     (words.number("commit").unwrap_or(1) - 1, part)
 }
 
-fn load(durable: &Durable, term: u64, now: u64) -> Engine {
+fn load(durable: &Durable, settings: Settings, term: u64, now: u64) -> Engine {
     let nonce = TermNonce::new(term);
-    Engine::load(durable.snapshot(), Settings::default(), nonce, Timestamp::from_millis(now))
+    Engine::load(durable.snapshot(), settings, nonce, Timestamp::from_millis(now))
 }
 
 /// The member with a letter's name.

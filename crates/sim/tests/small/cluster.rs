@@ -7,12 +7,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use steadfast_engine::records::{HistoryRecord, JobRecord, MemberRecord, Snapshot};
+use steadfast_engine::records::{
+    DurableLedger, HistoryRecord, JobRecord, MemberRecord, Snapshot,
+};
 use steadfast_engine::{
     AgentMessage, Connection, Effect, Engine, IndexChange, Input, JobStep, MemberWrite, Reporter,
-    Step, Ticket,
+    Settings, Step, Ticket,
 };
-use steadfast_ledger::{Evaluation, JobLedger, Watermarks, evaluate};
+use steadfast_ledger::{Evaluation, JobLedger, Watermarks, evaluate, journal};
 use steadfast_model::{
     ContainerEvent, ExecutionId, JobId, MemberUuid, Outcome, Proof, TermNonce, Timestamp,
 };
@@ -37,6 +39,8 @@ pub enum Mistake {
 pub struct Durable {
     pub snapshot: Snapshot,
     pub history: Option<HistoryRecord>,
+    /// The ledger's record: the snapshot holds what it has become by what stands in the job's record.
+    stored: Option<Arc<JobLedger>>,
     /// A ledger that is later than its job: the next commit writes it.
     late: Option<Arc<JobLedger>>,
 }
@@ -84,11 +88,25 @@ impl Durable {
 
     /// A commit begins: what was late is not any longer.
     fn write_late(&mut self) {
-        if let Some(ledger) = self.late.take()
-            && let Some(id) = self.record().map(|record| record.id)
-        {
-            self.snapshot.ledgers.insert(id, Ok(JobLedger::clone(&ledger)));
+        if let Some(ledger) = self.late.take() {
+            self.stored = Some(ledger);
+            self.tell();
         }
+    }
+
+    /// Brings the snapshot's ledger up to date.
+    fn tell(&mut self) {
+        let Some((stored, record)) = self.stored.as_ref().zip(self.snapshot.jobs.first()) else {
+            return;
+        };
+        let told = record.redo.apply(stored, &journal(&self.snapshot.journal));
+        let ledger = told.unwrap_or_else(|| JobLedger::clone(stored));
+        self.snapshot.ledgers.insert(record.id, Ok(ledger));
+    }
+
+    pub fn durable_ledger(&self) -> Option<DurableLedger> {
+        let ledger = Arc::new(self.ledger()?.clone());
+        Some(DurableLedger { ledger, redo: self.record()?.redo.clone() })
     }
 
     /// Makes one part of these steps durable. A refused ledger is left out, and the job's record says
@@ -125,32 +143,30 @@ impl Durable {
         let is_later = matches!(mistake, Some(Mistake::LedgerLater | Mistake::LedgerLaterUnsaid));
         for job in &step.jobs {
             let writes = &job.writes;
-            let newest = writes.ledger.as_deref();
+            let newest = writes.ledger_to_put();
             if let Some(record) = &writes.record {
                 let amended = newest.filter(|_| refused);
                 let mut record = match amended {
-                    Some(ledger) => record.without_ledger(ledger, self.ledger()),
+                    Some(ledger) => record.without_ledger(ledger, self.durable_ledger().as_ref()),
                     None => JobRecord::clone(record),
                 };
                 if mistake == Some(Mistake::LedgerLaterUnsaid) {
-                    record.ledger_revision = self.ledger().map(JobLedger::revision);
+                    record.ledger_revision = self.stored.as_ref().map(|ledger| ledger.revision());
                 }
                 self.snapshot.jobs = vec![record];
             }
-            match &writes.ledger {
-                Some(ledger) if is_later => {
-                    self.late = Some(Arc::clone(ledger));
-                }
-                Some(ledger) if !refused => {
-                    self.snapshot.ledgers.insert(job.job, Ok(JobLedger::clone(ledger)));
-                }
+            match newest {
+                Some(ledger) if is_later => self.late = Some(Arc::clone(ledger)),
+                Some(ledger) if !refused => self.stored = Some(Arc::clone(ledger)),
                 _ => {}
             }
+            self.tell();
             if let Some(history) = &writes.ended {
                 let history = HistoryRecord::clone(history);
                 self.history = Some(if refused { history.without_ledger() } else { history });
                 self.snapshot.jobs.clear();
                 self.snapshot.ledgers.clear();
+                self.stored = None;
                 self.snapshot.finished = vec![(job.job, BEGIN)];
             }
         }
@@ -177,7 +193,7 @@ impl Decided {
         let writes = self.step.jobs.iter().map(|job| &job.writes);
         writes.into_iter().any(|writes| {
             let ended = writes.ended.as_ref().and_then(|history| history.ledger.as_ref());
-            writes.ledger.is_some() || ended.is_some()
+            writes.ledger_to_put().is_some() || ended.is_some()
         })
     }
 }
@@ -230,6 +246,7 @@ pub struct Cluster {
     /// What may still go wrong.
     pub left: Faults,
     pub mistake: Option<Mistake>,
+    settings: Settings,
 }
 
 /// How often something goes wrong at most.
@@ -243,8 +260,14 @@ pub struct Faults {
 
 impl Cluster {
     /// Every agent is connected, and the job's first deployment is under way.
-    pub fn new(members: u64, retries: u32, left: Faults, mistake: Option<Mistake>) -> Self {
-        let mut cluster = Self::empty(members, left);
+    pub fn new(
+        members: u64,
+        retries: u32,
+        left: Faults,
+        redo: bool,
+        mistake: Option<Mistake>,
+    ) -> Self {
+        let mut cluster = Self::empty(members, left, redo);
         cluster.take_over();
         cluster.settle();
         for number in 1..=members {
@@ -258,9 +281,11 @@ impl Cluster {
     }
 
     /// Nobody is connected, and no coordinator has taken over.
-    pub fn empty(members: u64, left: Faults) -> Self {
+    pub fn empty(members: u64, left: Faults, redo: bool) -> Self {
         let durable = Durable::default();
-        let engine = Engine::load(durable.snapshot.clone(), settings(), TermNonce::new(1), BEGIN);
+        let settings = Settings { redo, ..settings() };
+        let engine =
+            Engine::load(durable.snapshot.clone(), settings.clone(), TermNonce::new(1), BEGIN);
         let agents = (1..=members).map(|number| (member(number), Agent::default())).collect();
         Self {
             durable,
@@ -276,6 +301,7 @@ impl Cluster {
             terms: 1,
             left,
             mistake: None,
+            settings,
         }
     }
 
@@ -422,7 +448,7 @@ impl Cluster {
     }
 
     fn refuse(&mut self, job: JobId) {
-        let durable = self.durable.ledger().cloned().map(Arc::new);
+        let durable = self.durable.durable_ledger();
         self.feed(Input::LedgerRefused { job, durable });
     }
 
@@ -458,7 +484,8 @@ impl Cluster {
             agent.connection = None;
         }
         let snapshot = self.durable.snapshot.clone();
-        self.engine = Engine::load(snapshot, settings(), TermNonce::new(self.terms), self.now);
+        let settings = self.settings.clone();
+        self.engine = Engine::load(snapshot, settings, TermNonce::new(self.terms), self.now);
         self.queue.clear();
         self.progress = Progress::Decided;
         self.refused_now = false;
@@ -533,7 +560,7 @@ impl Cluster {
         write!(out, "{engine:?}{progress:?}{refused_now}{refused}{agents:?}{containers:?}")?;
         write!(out, "{reference:?}{now:?}{terms}{left:?}")?;
         let job = engine.jobs().next();
-        let Durable { snapshot, history, late } = durable;
+        let Durable { snapshot, history, stored, late } = durable;
         if durable.record() != job.map(|(record, _)| record) {
             write!(out, "{:?}", snapshot.jobs)?;
         }
@@ -544,6 +571,7 @@ impl Cluster {
         let lost = snapshot.members.iter().map(|member| (member.uuid, member.lost));
         write!(out, "{:?}{:?}", events.collect::<Vec<_>>(), lost.collect::<Vec<_>>())?;
         write!(out, "{:?}{history:?}{late:?}", snapshot.processed)?;
+        write!(out, "{:?}", stored.as_ref().map(|ledger| ledger.revision()))?;
         for Decided { step, facts } in queue {
             write!(out, "{facts:?}{:?}{:?}{:?}", step.member_event, step.processed, step.effects)?;
             write!(out, "{:?}{:?}", step.index, step.members)?;

@@ -7,7 +7,7 @@ use steadfast_engine::records::{
     ContainerRecord, Failure, FailureKind, HistoryRecord, JobRecord, MemberEvent, MemberRecord,
     OperatorRequest, Pids, PipelineRecord, RestoreCounts, TaskGroupRecord,
 };
-use steadfast_ledger::{JobLedger, Watermarks, evaluate};
+use steadfast_ledger::{JobLedger, Redo, SharedLoss, Watermarks, evaluate};
 use steadfast_model::{
     AttemptId, Cause, ContainerPolicy, EpisodeNumber, ExecutionId, FencingToken, InvalidReason,
     JobId, JobMode, JobSpec, JobStatus, LeaseTerms, LeaveClassification, LossCause, MemberEventSeq,
@@ -21,18 +21,18 @@ const STARTED: Timestamp = Timestamp::from_millis(1_793_000_000_000);
 const PARALLELISM: u32 = 4;
 
 /// One record of every kind that a running job has or a cluster needs: of job 1, its first task group with
-/// this token, of member 2 and of event 1.
+/// this token, of member 2 and of event 3, which that job's ledger was told and does not say itself.
 pub fn of_every_kind(token: FencingToken) -> Vec<Op> {
     let (job_id, ledger) = (JobId::new(1), ledger_with_history());
     vec![
-        Op::PutMemberEvent(event(1)),
+        Op::PutMemberEvent(event(3)),
         Op::PutMember(member(2)),
         Op::PutRequest(request(2)),
-        Op::PutJob(Arc::new(job(1))),
+        Op::PutJob(Arc::new(told().0)),
         Op::PutEpisodes { job: job_id, episodes: ledger.history().clone() },
         Op::PutLedger { job: job_id, ledger: Arc::new(ledger) },
         Op::PutToken { job: job_id, task_group: TaskGroupId::new(1), token },
-        Op::PutProcessed(MemberEventSeq::new(1)),
+        Op::PutProcessed(MemberEventSeq::new(3)),
     ]
 }
 
@@ -77,6 +77,7 @@ pub fn job(n: u64) -> JobRecord {
         counts: RestoreCounts { member_loss: 1, ..RestoreCounts::default() },
         dirty_since: None,
         ledger_revision: Some(ledger().revision()),
+        redo: Redo::default(),
         owed_since: None,
         pipelines: vec![pipeline],
     }
@@ -162,6 +163,15 @@ pub fn ledger_with_history() -> JobLedger {
     let _ = ledger.member_lost(&event(2), &[pipeline], &[TaskGroupId::new(2)]);
     let _ = ledger.prepare(pipeline);
     ledger
+}
+
+/// Job 1 after a third loss, and the ledger that [`ledger_with_history`] has become by it.
+pub fn told() -> (JobRecord, JobLedger) {
+    let (mut ledger, mut redo) = (ledger_with_history(), Redo::default());
+    let (stored, loss) = (Some(ledger.revision()), SharedLoss::from(&event(3)));
+    let groups = [TaskGroupId::new(1), TaskGroupId::new(4)];
+    let _ = redo.member_lost(&mut ledger, stored, &loss, &[PipelineId::new(1)], &groups);
+    (JobRecord { ledger_revision: Some(ledger.revision()), redo, ..job(1) }, ledger)
 }
 
 /// The `n`-th job after its end at this time.
