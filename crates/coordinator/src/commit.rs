@@ -260,9 +260,8 @@ mod tests {
         let (before, after) = ledgers(deployed);
         let (store, mut term) = prepared(&before).await;
         store.inject(fault, commits);
-        let durable = move |_| {
-            Some(DurableLedger { ledger: Arc::clone(&before), redo: Redo::default() })
-        };
+        let durable =
+            move |_| Some(DurableLedger { ledger: Arc::clone(&before), redo: Redo::default() });
         let refused = commit(term.as_mut(), &[loss_of_two(&after)], &durable).await;
         (store, refused.expect("recovery goes on"))
     }

@@ -19,7 +19,12 @@ const TRY_AGAIN_MS: u64 = 1_000;
 impl Engine {
     /// The store refused the ledger's part of a commit. The job goes on without; its ledger goes back to
     /// what is durable, and owes the rest, or has lost it.
-    pub(crate) fn ledger_refused(&mut self, id: JobId, durable: Option<&DurableLedger>, d: &mut Draft) {
+    pub(crate) fn ledger_refused(
+        &mut self,
+        id: JobId,
+        durable: Option<&DurableLedger>,
+        d: &mut Draft,
+    ) {
         let Some(job) = self.jobs.get_mut(&id) else { return };
         let Some(ledger) = job.ledger.kept_mut() else { return };
         let replayable = durable.filter(|durable| ledger.is_replayable_from(&durable.ledger));

@@ -95,15 +95,15 @@ impl Redo {
         prepared
     }
 
-    /// What cannot be kept makes it lead nowhere: no later entry makes up for one that is not there.
+    /// What is not kept makes it lead nowhere: the ledger's revision has gone on, and no later entry makes up
+    /// for that.
     fn keep(&mut self, stored: Option<LedgerRevision>, told: Option<Told>) {
         let from = if self.is_empty() { stored } else { Some(self.from) };
-        match (told, from) {
-            (Some(told), Some(from)) if self.told.len() < Self::MAX_TOLD => {
-                self.from = from;
-                self.told.push(told);
-            }
-            _ => *self = Self::default(),
+        if let (Some(told), Some(from)) = (told, from)
+            && self.told.len() < Self::MAX_TOLD
+        {
+            self.from = from;
+            self.told.push(told);
         }
     }
 
@@ -135,4 +135,95 @@ impl Redo {
 /// The journal as [`Redo::apply`] wants it.
 pub fn journal(losses: &[Loss]) -> Journal {
     losses.iter().map(|loss| (loss.seq, SharedLoss::from(loss))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use steadfast_model::{LeaveClassification, LossCause, Timestamp};
+
+    use super::*;
+
+    fn loss(seq: u64) -> Loss {
+        Loss {
+            seq: MemberEventSeq::new(seq),
+            member: format!("00000000-0000-4000-8000-{seq:012x}").parse().unwrap(),
+            address: "10.0.0.1:5801".to_owned(),
+            classification: LeaveClassification::Unclassified,
+            cause: LossCause::Silence,
+            evidence: "silent".to_owned(),
+            last_seen: Timestamp::from_millis(seq * 100 - 50),
+            declared: Timestamp::from_millis(seq * 100),
+        }
+    }
+
+    /// A ledger with its record, and what it was told since.
+    struct Told {
+        stored: JobLedger,
+        ledger: JobLedger,
+        redo: Redo,
+    }
+
+    impl Told {
+        fn nothing() -> Self {
+            let stored = JobLedger::new(2, MemberEventSeq::new(0), 10);
+            Self { ledger: stored.clone(), stored, redo: Redo::default() }
+        }
+
+        fn lose(&mut self, seq: u64, pipelines: u32) {
+            let pipelines: Vec<PipelineId> = (1..=pipelines).map(PipelineId::new).collect();
+            let (stored, loss) = (Some(self.stored.revision()), SharedLoss::from(&loss(seq)));
+            let lost = self.redo.member_lost(&mut self.ledger, stored, &loss, &pipelines, &[]);
+            assert_ne!(lost, MemberLost::AlreadyProcessed);
+        }
+
+        fn prepare(&mut self) {
+            let (stored, pipeline) = (Some(self.stored.revision()), PipelineId::new(1));
+            assert!(self.redo.prepare(&mut self.ledger, stored, pipeline).is_some());
+        }
+    }
+
+    #[test]
+    fn the_stored_ledger_becomes_the_same_by_being_told_the_same() {
+        let mut told = Told::nothing();
+        told.lose(1, 2);
+        told.prepare();
+        told.prepare();
+        told.lose(2, 1);
+        assert_eq!(told.redo.first_loss(), Some(MemberEventSeq::new(1)));
+        let both = journal(&[loss(1), loss(2)]);
+        assert_eq!(told.redo.apply(&told.stored, &both).as_ref(), Some(&told.ledger));
+        assert_eq!(told.redo.apply(&told.stored, &journal(&[loss(2)])), None, "a loss is gone");
+        assert_eq!(told.redo.apply(&told.ledger, &both), None, "another ledger");
+    }
+
+    #[test]
+    fn what_changes_otherwise_or_too_much_leads_nowhere() {
+        let mut told = Told::nothing();
+        told.lose(1, 1);
+        assert!(told.redo.leads_to(&told.ledger));
+        let mut aborted = told.ledger.clone();
+        let _ = aborted.abort("the job ended", Timestamp::from_millis(200));
+        assert!(!told.redo.leads_to(&aborted));
+        for seq in 2..=Redo::MAX_TOLD as u64 {
+            told.lose(seq, 1);
+        }
+        assert!(told.redo.leads_to(&told.ledger), "as much as a record holds");
+        for seq in 9..12 {
+            told.lose(seq, 1);
+            assert!(!told.redo.leads_to(&told.ledger));
+        }
+        let mut wide = Told::nothing();
+        wide.lose(1, MAX_PIPELINES as u32 + 1);
+        assert!(!wide.redo.leads_to(&wide.ledger));
+        wide.lose(2, 1);
+        assert!(!wide.redo.leads_to(&wide.ledger), "no later entry makes up for it");
+    }
+
+    #[test]
+    fn a_ledger_whose_record_is_not_known_is_written() {
+        let mut told = Told::nothing();
+        let (pipelines, loss) = ([PipelineId::new(1)], SharedLoss::from(&loss(1)));
+        let _ = told.redo.member_lost(&mut told.ledger, None, &loss, &pipelines, &[]);
+        assert!(told.redo.is_empty());
+    }
 }

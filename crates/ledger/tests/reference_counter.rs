@@ -27,8 +27,8 @@ use steadfast_ledger::{
     TrackingLostCause, Watermarks, evaluate, journal,
 };
 use steadfast_model::{
-    AttemptId, Cause, EpisodeNumber, EvaluationStatus, LeaveClassification, LedgerRevision, LossCause,
-    MemberEventSeq, MemberUuid, PipelineId, TaskGroupId, Timestamp,
+    AttemptId, Cause, EpisodeNumber, EvaluationStatus, LeaveClassification, LedgerRevision,
+    LossCause, MemberEventSeq, MemberUuid, PipelineId, TaskGroupId, Timestamp,
 };
 
 const PIPELINES: u32 = 3;
@@ -452,8 +452,7 @@ impl Run {
         let before = self.counter.count();
         let (stored, groups) = (Some(self.stored_revision), [TaskGroupId::new(1)]);
         let shared = SharedLoss::from(loss);
-        let lost =
-            self.redo.member_lost(&mut self.ledger, stored, &shared, affected, &groups);
+        let lost = self.redo.member_lost(&mut self.ledger, stored, &shared, affected, &groups);
         prop_assert_eq!(lost, self.counter.member_lost(loss, affected));
         if matches!(lost, MemberLost::Joined(_)) {
             self.reached.insert("a loss joins an open episode");

@@ -158,7 +158,13 @@ impl Model for Small {
     type Action = Action;
 
     fn init_states(&self) -> Vec<State> {
-        vec![State::of(Cluster::new(self.members, self.retries, self.faults, self.redo, self.mistake))]
+        vec![State::of(Cluster::new(
+            self.members,
+            self.retries,
+            self.faults,
+            self.redo,
+            self.mistake,
+        ))]
     }
 
     fn actions(&self, state: &State, actions: &mut Vec<Action>) {
@@ -336,7 +342,8 @@ fn whatever_ledger_the_store_refuses_the_job_goes_on_and_nothing_untrue_is_calle
 #[track_caller]
 fn finds(mistake: Mistake, property: &'static str) {
     let faults = Faults { losses: 1, changes: 1, ..NONE };
-    let model = Small { members: 2, retries: 2, faults, batch: 1, redo: true, mistake: Some(mistake) };
+    let model =
+        Small { members: 2, retries: 2, faults, batch: 1, redo: true, mistake: Some(mistake) };
     let checker = model.checker().spawn_bfs().join();
     let states = checker.unique_state_count();
     assert!(checker.discovery(property).is_some(), "{states} unique states, all of them right");

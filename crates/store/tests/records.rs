@@ -89,8 +89,7 @@ async fn every_format_that_was_ever_written_is_read() {
         let ledger = if is_in_parts { samples::ledger_with_history() } else { samples::ledger() };
         // From format 6 on, job and ledger are those of a third loss, which stands in the job's record alone.
         let is_told = fs::read_to_string(folder.join("job.json")).unwrap().contains("redo");
-        let (job, ledger) =
-            if is_told { samples::told() } else { (samples::job(1), ledger) };
+        let (job, ledger) = if is_told { samples::told() } else { (samples::job(1), ledger) };
         let newest = if is_told { 3 } else { 1 };
         let expected = Snapshot {
             member_event_seq: MemberEventSeq::new(newest),

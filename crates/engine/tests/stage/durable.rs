@@ -80,7 +80,9 @@ impl Durable {
             if let Some(record) = &job.writes.record {
                 let newest = job.writes.ledger_to_put();
                 let record = match newest.filter(|_| refused.contains(&job.job)) {
-                    Some(ledger) => record.without_ledger(ledger, self.durable_ledger(job.job).as_ref()),
+                    Some(ledger) => {
+                        record.without_ledger(ledger, self.durable_ledger(job.job).as_ref())
+                    }
                     None => JobRecord::clone(record),
                 };
                 self.jobs.insert(job.job, record);
@@ -95,6 +97,13 @@ impl Durable {
                 self.ledgers.remove(&job.job);
             }
         }
+    }
+
+    /// The journal goes on to this event. It holds a thousand.
+    pub fn journal_until(&mut self, event: u64) {
+        self.seq = MemberEventSeq::new(event);
+        self.processed = self.seq;
+        self.journal.retain(|kept| kept.seq.get() + 1_000 > event);
     }
 
     pub fn durable_ledger(&self, job: JobId) -> Option<DurableLedger> {

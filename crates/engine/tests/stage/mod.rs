@@ -131,6 +131,11 @@ impl Stage {
             "die" => self.death = Some(death(&words)),
             "down" => self.is_down = true,
             "up" => self.take_over(0),
+            // Members were lost that no job here had anything on.
+            "journal-until" => {
+                self.durable.journal_until(words.number("event").unwrap_or(0));
+                self.take_over(0);
+            }
             "lose-ledger" => {
                 let job = self.job(words.name(1));
                 self.durable.ledgers.remove(&job);
@@ -308,8 +313,7 @@ impl Stage {
     }
 
     fn commit(&mut self, step: &Step) -> Vec<JobId> {
-        let with_ledger =
-            step.jobs.iter().filter(|job| job.writes.ledger_to_put().is_some());
+        let with_ledger = step.jobs.iter().filter(|job| job.writes.ledger_to_put().is_some());
         let refused: Vec<JobId> = match self.refuse_ledger {
             true => with_ledger.map(|job| job.job).collect(),
             false => Vec::new(),

@@ -7,9 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use steadfast_engine::records::{
-    DurableLedger, HistoryRecord, JobRecord, MemberRecord, Snapshot,
-};
+use steadfast_engine::records::{DurableLedger, HistoryRecord, JobRecord, MemberRecord, Snapshot};
 use steadfast_engine::{
     AgentMessage, Connection, Effect, Engine, IndexChange, Input, JobStep, MemberWrite, Reporter,
     Settings, Step, Ticket,
