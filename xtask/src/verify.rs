@@ -35,12 +35,7 @@ const STEPS: &[Step] = &[
     },
     // Documentation tests and the end-to-end tests are steps of their own below, the latter because
     // they need binaries that are built first.
-    Step {
-        name: "tests",
-        run: || {
-            checked(&format!("test {WHOLE} --exclude steadfast-e2e --lib --bins --tests --locked"))
-        },
-    },
+    Step { name: "tests", run: tests },
     Step { name: "doctests", run: || checked(&format!("test {WHOLE} --doc --locked")) },
     Step { name: "docs", run: documentation },
     Step { name: "sim", run: || sim::run(&sim::Arguments::default()) },
@@ -105,6 +100,14 @@ fn table(steps: &[Step], outcomes: &[Outcome]) -> Table {
 
 fn checked(line: &str) -> Result<()> {
     run_command(cargo(line).env_remove(fix::REWRITE))
+}
+
+/// Those on real processes and real etcd nodes mostly wait, so that two processors carry more than two.
+const TESTS_AT_ONCE: &str = "4";
+
+fn tests() -> Result<()> {
+    let line = format!("test {WHOLE} --exclude steadfast-e2e --lib --bins --tests --locked");
+    run_command(cargo(&line).env_remove(fix::REWRITE).env("RUST_TEST_THREADS", TESTS_AT_ONCE))
 }
 
 fn documentation() -> Result<()> {
