@@ -17,6 +17,8 @@ use crate::shared::Shared;
 
 /// Before the state is followed anew.
 const PAUSE: Duration = Duration::from_millis(500);
+/// Where nothing changes, what the candidate has noted of the store is looked at again.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// How long the copy may take to see the term's beginning; loading everything takes about as long.
 const CATCH_UP: Duration = Duration::from_secs(1);
 
@@ -95,16 +97,17 @@ async fn keep_up(copy: &mut Standby, shared: &Shared) -> Missed {
         if leader.as_ref() != before.as_deref() {
             match &leader {
                 Some(leader) => info!(url = leader.url, host = leader.host, "stands by"),
-                None => info!("nobody leads"),
+                None if copy.is_heard() => info!("nobody leads"),
+                None => warn!("the store is not heard: nobody knows who leads"),
             }
             coordinators.note_leader(leader);
         }
         coordinators.note_rev(copy.rev());
         if coordinators.leader().is_some() {
-            // It writes, and this one hears of it.
+            // It writes, and this one hears of it. Whatever the candidate has met meanwhile is over.
             shared.store_health.note_well();
         }
-        if let Err(missed) = copy.changed().await {
+        if let Ok(Err(missed)) = tokio::time::timeout(LOOK_AGAIN, copy.changed()).await {
             return missed;
         }
     }

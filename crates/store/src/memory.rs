@@ -276,7 +276,8 @@ impl Store for MemoryStore {
         let mut state = self.state();
         let (sender, changes) = mpsc::channel(MAX_BEHIND);
         let rows = state.rows.as_map().iter().map(|(key, value)| (key.clone(), value.clone()));
-        let standby = Standby::new(rows, changes)?;
+        let (_, heard) = watch::channel(true);
+        let standby = Standby::new(rows, changes, heard)?;
         state.followers.push(sender);
         Ok(Some(standby))
     }

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 use crate::keys::{self, Range};
 use crate::records;
@@ -24,6 +24,8 @@ pub(crate) const MAX_BEHIND: usize = 1_024;
 pub struct Standby {
     rows: Table,
     changes: mpsc::Receiver<Change>,
+    /// Whether whoever tells of changes hears of them itself.
+    heard: watch::Receiver<bool>,
     rev: Rev,
 }
 
@@ -34,16 +36,17 @@ pub struct Standby {
 pub struct Missed;
 
 impl Standby {
-    /// `rows` at one revision, and the changes from there on.
+    /// `rows` at one revision, and the changes from there on. While `heard` is not, nobody knows of any.
     pub(crate) fn new(
         rows: impl IntoIterator<Item = (String, Vec<u8>)>,
         changes: mpsc::Receiver<Change>,
+        heard: watch::Receiver<bool>,
     ) -> Result<Self, StoreError> {
         let mut table = Table::default();
         let loaded = rows.into_iter().filter(|(key, _)| Range::is_loaded(key));
         loaded.for_each(|(key, value)| table.insert(key, value));
         let rev = Rev(transaction::head(&table)?.n);
-        Ok(Self { rows: table, changes, rev })
+        Ok(Self { rows: table, changes, heard, rev })
     }
 
     /// The last commit that it holds.
@@ -51,12 +54,17 @@ impl Standby {
         self.rev
     }
 
-    /// Who leads, as far as this copy knows; `None` when nobody does.
+    /// Whether the store is heard. While it is not, whoever led may have been followed by another.
+    pub fn is_heard(&self) -> bool {
+        *self.heard.borrow()
+    }
+
+    /// Who leads, as far as this copy knows; `None` when nobody does, or the store is not heard.
     ///
     /// # Errors
     /// A record that cannot be read.
     pub fn leader(&self) -> Result<Option<LeaderInfo>, StoreError> {
-        let bytes = self.rows.as_map().get(keys::LEADER);
+        let bytes = self.rows.as_map().get(keys::LEADER).filter(|_| self.is_heard());
         bytes.map(|bytes| records::decode(keys::LEADER, bytes)).transpose()
     }
 
@@ -69,12 +77,17 @@ impl Standby {
     }
 
     /// Waits for the next change and takes it in. A commit moves the revision; that a leader's lease ran
-    /// out, or that it resigned, does not. Nothing is lost when the future is dropped.
+    /// out, that it resigned, or that the store is heard again or no longer, does not. Nothing is lost when
+    /// the future is dropped.
     ///
     /// # Errors
     /// [`Missed`], and from then on for ever.
     pub async fn changed(&mut self) -> Result<Rev, Missed> {
-        let change = self.changes.recv().await.ok_or(Missed)?;
+        let change = tokio::select! {
+            biased;
+            change = self.changes.recv() => change.ok_or(Missed)?,
+            Ok(()) = self.heard.changed() => return Ok(self.rev),
+        };
         let writes = change.iter().filter(|write| match write {
             Write::Put(key, _) | Write::Delete(key) => Range::is_loaded(key),
             Write::DeleteRange(_) => true,

@@ -5,10 +5,10 @@
 //! revision whose head has not come is thrown away when the stream breaks, and asked for again.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use etcd_client::{Event, EventType, WatchOptions, WatchResponse};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 use super::Shared;
 use super::endpoints::Failure;
@@ -25,12 +25,14 @@ pub(super) async fn follow(shared: &Arc<Shared>) -> Result<Standby, StoreError> 
     let Rows { table, revision } = load::read(shared, Range::loaded()).await?;
     let (sender, changes) = mpsc::channel(MAX_BEHIND);
     let rows = table.as_map().iter().map(|(key, value)| (key.clone(), value.clone()));
-    let standby = Standby::new(rows, changes)?;
+    let (heard, is_heard) = watch::channel(true);
+    let standby = Standby::new(rows, changes, is_heard)?;
     let shared = shared.clone();
+    let mut hearing = Hearing { heard, broken: None };
     tokio::spawn(async move {
         let gone = sender.clone();
         tokio::select! {
-            () = forward(&shared, revision + 1, &sender) => {}
+            () = forward(&shared, revision + 1, &sender, &mut hearing) => {}
             () = gone.closed() => {}
         }
     });
@@ -38,13 +40,19 @@ pub(super) async fn follow(shared: &Arc<Shared>) -> Result<Standby, StoreError> 
 }
 
 /// Sends every change from this revision on. Ends where one was missed: the receiver then sees its end.
-async fn forward(shared: &Shared, from: i64, changes: &mpsc::Sender<Change>) {
+async fn forward(
+    shared: &Shared,
+    from: i64,
+    changes: &mpsc::Sender<Change>,
+    hearing: &mut Hearing,
+) {
     let mut assembly = Assembly { next: from, revision: 0, writes: Vec::new() };
     loop {
-        match forward_stream(shared, &mut assembly, changes).await {
+        match forward_stream(shared, &mut assembly, changes, hearing).await {
             Ok(()) => return,
             Err(failure) => {
                 tracing::warn!(%failure, from = assembly.next, "the watch broke: it is begun again");
+                hearing.broke(Duration::from_secs(shared.ttl_seconds.into()));
                 tokio::time::sleep(PAUSE).await;
             }
         }
@@ -56,6 +64,7 @@ async fn forward_stream(
     shared: &Shared,
     assembly: &mut Assembly,
     changes: &mpsc::Sender<Change>,
+    hearing: &mut Hearing,
 ) -> Result<(), Failure> {
     assembly.writes.clear();
     let (turn, mut client) = shared.endpoints.client().await?;
@@ -70,6 +79,7 @@ async fn forward_stream(
         .with_fragment();
     let key = shared.keyspace.key(&range.from);
     let mut stream = client.watch(key, Some(options)).await.map_err(broken)?;
+    hearing.begins();
     while let Some(answer) = stream.message().await.map_err(broken)? {
         if answer.compact_revision() > 0 {
             tracing::info!(from = assembly.next, "what was committed since is no longer kept");
@@ -87,6 +97,30 @@ async fn forward_stream(
     }
     shared.endpoints.move_on(turn);
     Err(Failure::Doubt("the watch has ended".to_owned()))
+}
+
+/// Whether the store is heard, as the standby is told. A watch that is begun again at another node is no news:
+/// only when it has been broken for as long as a leader's lease lives can another one lead unheard.
+struct Hearing {
+    heard: watch::Sender<bool>,
+    broken: Option<Instant>,
+}
+
+impl Hearing {
+    fn begins(&mut self) {
+        self.broken = None;
+        self.say(true);
+    }
+
+    fn broke(&mut self, lease: Duration) {
+        if self.broken.get_or_insert_with(Instant::now).elapsed() >= lease {
+            self.say(false);
+        }
+    }
+
+    fn say(&self, heard: bool) {
+        self.heard.send_if_modified(|said| std::mem::replace(said, heard) != heard);
+    }
 }
 
 /// Puts the messages of one revision together.

@@ -6,7 +6,7 @@ use steadfast_store::{EtcdStore, Missed, Op, Standby, Store};
 use crate::cluster::{Cluster, store};
 use crate::link::Link;
 use crate::wait::soon;
-use crate::{LONG_TTL, guard, lead, put_job, put_token};
+use crate::{LONG_TTL, SHORT_TTL, guard, lead, put_job, put_token};
 
 async fn follow(store: &EtcdStore) -> Standby {
     store.follow().await.expect("it can be read").expect("others can stand by")
@@ -105,4 +105,33 @@ async fn what_was_compacted_meanwhile_is_missed_and_followed_anew() {
     let rev = term.commit(vec![put_job(9, "seen")]).await.expect("it commits");
     soon("it follows", standby.reach(rev)).await.expect("nothing is missed");
     same(&standby, &leads).await;
+}
+
+/// Red where a copy names whoever led when it last heard of anything.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_does_not_hear_the_store_names_no_leader_until_it_hears_it_again() {
+    let cluster = Cluster::one().await;
+    let link = Link::to(cluster.nodes[0].address).await;
+    let leads = cluster.store("unheard", LONG_TTL).await;
+    let follows = store(std::slice::from_ref(&link.url), "unheard", SHORT_TTL).await;
+    let term = lead(&leads).await;
+    let mut standby = follow(&follows).await;
+    soon("it follows", standby.reach(term.rev())).await.expect("nothing is missed");
+    assert_eq!(standby.leader(), Ok(Some(samples::leader(1))));
+    link.cut();
+    soon("it hears nothing", async {
+        while standby.leader() != Ok(None) {
+            standby.changed().await.expect("nothing is missed");
+        }
+    })
+    .await;
+    assert!(!standby.is_heard());
+    link.mend();
+    soon("it hears again, though nothing was committed", async {
+        while standby.leader() == Ok(None) {
+            standby.changed().await.expect("nothing is missed");
+        }
+    })
+    .await;
+    assert_eq!(standby.rev(), term.rev());
 }

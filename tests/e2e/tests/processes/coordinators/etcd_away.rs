@@ -62,7 +62,11 @@ fn ride_out(leave: impl FnOnce(&mut Etcd), come_back: impl FnOnce(&mut Etcd)) {
         assert_eq!(coordinator.put_checkpoint(&own.id, &secret, b"meanwhile").status, 503);
     }
     wait_until_past(since, outage());
-    assert_eq!(leader.standing(), Standing::NotReady, "and its health says so");
+    for coordinator in &coordinators {
+        assert_eq!(coordinator.standing(), Standing::NotReady, "and its health says so");
+        let ready = coordinator.get("/health/ready").expect("it answers");
+        assert!(!ready.body.contains("\"leader\""), "nobody knows who leads: {}", ready.body);
+    }
     for witness in witnesses {
         let tally = witness.tally();
         let validity: Vec<Told> =
