@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::Command;
 
 use serde_json::json;
-use steadfast_e2e::{Cluster, PATIENCE, Rest, Running, binary, is_root, wait_until};
+use steadfast_e2e::{Cluster, PATIENCE, Rest, Running, Signal, binary, is_root, wait_until};
 
 /// Room for the store and a good hundred jobs.
 const ROOM: &str = "size=1m";
@@ -30,7 +30,7 @@ fn a_full_disk_is_a_clear_error_and_what_was_acknowledged_is_there_and_then_it_g
     let Some(cluster) = cluster() else { return };
     let folder = cluster.new_folder("full");
     let process = cluster.spawn(&mut coordinator(&cluster, &folder, ROOM));
-    let rest = wait_until_ready(&process);
+    let rest = wait_until_ready(&process, 0);
     let mut acknowledged = Vec::new();
     let refused = loop {
         assert!(acknowledged.len() < 5_000, "the disk does not come to its end");
@@ -50,9 +50,11 @@ fn a_full_disk_is_a_clear_error_and_what_was_acknowledged_is_there_and_then_it_g
     grow.args(["--mount", "--target", &pid, "mount", "-o", "remount,size=16m"]).arg(&folder);
     let grown = grow.output().expect("`nsenter` is needed (Debian: util-linux)");
     assert!(grown.status.success(), "{grown:?}");
-    wait_until(PATIENCE, "a job to be taken again", || submit(&rest).ok());
+    acknowledged.push(wait_until(PATIENCE, "a job to be taken again", || submit(&rest).ok()));
+    cluster.process(rest.overview().coordinator.pid).signal(Signal::KILL);
+    let again = wait_until_ready(&process, 1);
     for id in &acknowledged {
-        assert_eq!(rest.job(id).job_id, *id);
+        assert_eq!(again.job(id).job_id, *id, "it is on the disk");
     }
 }
 
@@ -66,9 +68,10 @@ fn cluster() -> Option<Cluster> {
     Some(Cluster::start(1, 1))
 }
 
-/// One more coordinator, on a store of its own in a file system of its own.
+/// One more coordinator, on a store of its own in a file system of its own, and once it has ended another one
+/// there.
 fn coordinator(cluster: &Cluster, folder: &Path, options: &str) -> Command {
-    const MOUNT: &str = r#"mount -t tmpfs -o "$0" none "$1" && shift && exec "$@""#;
+    const MOUNT: &str = r#"mount -t tmpfs -o "$0" none "$1" && shift && "$@"; exec "$@""#;
     let mut command = cluster.command("unshare".as_ref(), ["--mount", "sh", "-c", MOUNT, options]);
     command.arg(folder).arg(binary("steadfast")).args(["coordinator", "--http", "127.0.0.1:0"]);
     command.arg("--store").arg(format!("embedded:{}", folder.join("store").display()));
@@ -76,10 +79,10 @@ fn coordinator(cluster: &Cluster, folder: &Path, options: &str) -> Command {
 }
 
 #[track_caller]
-fn wait_until_ready(process: &Running) -> Rest {
+fn wait_until_ready(process: &Running, nth: usize) -> Rest {
     wait_until(PATIENCE, "the coordinator to be ready", || {
         let said = process.stdout();
-        let url = said.split_once("coordinator at ")?.1.split([',', ' ']).next()?;
+        let url = said.split("coordinator at ").nth(nth + 1)?.split([',', ' ']).next()?;
         Some(Rest::new(url)).filter(Rest::is_ready)
     })
 }
