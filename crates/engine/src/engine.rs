@@ -24,7 +24,7 @@ use crate::suspicion::SelfSuspicion;
 pub(crate) struct Job {
     pub record: JobRecord,
     pub ledger: Ledger,
-    /// The revision of the ledger's record in the store, where it is up to date; `None` also where the next
+    /// The revision at which the ledger's record was last written; `None` where it was not, or where the next
     /// change is to be written, whatever it is.
     pub stored_ledger: Option<LedgerRevision>,
     /// The revision of the closed episodes that the store was last given; 0 where it was given none, or
