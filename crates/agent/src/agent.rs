@@ -17,6 +17,8 @@ use crate::container::{self, Observed, Setup};
 use crate::logs::{self, Answered};
 use crate::state::{Effect, Profile, State};
 
+/// The variable that tells a container's program whom to ask.
+const COORDINATORS: &str = "STEADFAST_COORDINATORS";
 /// Questions about output that are answered at once; the others wait.
 const LOG_READERS: usize = 4;
 
@@ -148,7 +150,10 @@ impl Agent {
         }
     }
 
-    fn launch(&mut self, order: LaunchOrder) {
+    fn launch(&mut self, mut order: LaunchOrder) {
+        // The coordinator names who is announced, which one that is down just now is not. A program has this list
+        // for as long as it runs.
+        order.environment.insert(COORDINATORS.to_owned(), self.line.urls().join(","));
         let (orders, orders_out) = mpsc::unbounded_channel();
         self.orders.insert(order.execution_resource_id, orders);
         let (setup, observed) = (Arc::clone(&self.setup), self.observed.clone());

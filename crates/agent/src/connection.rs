@@ -24,6 +24,8 @@ use tokio_tungstenite::tungstenite::{Error, Message};
 const OPEN_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long an agent that closes waits for its last words to be taken.
 const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
+/// How a coordinator's reason for hanging up is introduced.
+const REFUSED: &str = "refused: ";
 const FIRST_BACK_OFF_MS: u64 = 50;
 const LONGEST_BACK_OFF_MS: u64 = 500;
 
@@ -141,11 +143,13 @@ pub(crate) struct Line {
     /// How long a connection may carry nothing.
     silence: Duration,
     link: Option<Link>,
+    /// Whether it was refused since it was last welcomed.
+    is_refused: bool,
 }
 
 impl Line {
     pub fn new(coordinators: Vec<BaseUrl>, token: Option<Token>, silence: Duration) -> Self {
-        Self { route: Route::new(coordinators), token, silence, link: None }
+        Self { route: Route::new(coordinators), token, silence, link: None, is_refused: false }
     }
 
     /// Begins the next attempt. `jitter` is any number.
@@ -164,8 +168,10 @@ impl Line {
             if *silent {
                 self.route.fell_silent(url);
             }
-            // The first failure is news, the ones that follow from it are not.
-            if self.route.has_just_begun() {
+            // The first failure is news, the ones that follow from it are not; so is the first refusal.
+            let is_refused =
+                why.starts_with(REFUSED) && !std::mem::replace(&mut self.is_refused, true);
+            if is_refused || self.route.has_just_begun() {
                 tracing::warn!(%url, why, "not connected");
             } else {
                 tracing::debug!(%url, why, "not connected");
@@ -182,8 +188,14 @@ impl Line {
     pub fn welcomed(&mut self, announced: &[String]) {
         if let Some(Link { url, .. }) = &self.link {
             tracing::info!(%url, "welcomed");
+            self.is_refused = false;
             self.route.welcomed(url, announced);
         }
+    }
+
+    /// Every coordinator that it would ask.
+    pub fn urls(&self) -> Vec<String> {
+        self.route.known.iter().map(ToString::to_string).collect()
     }
 
     pub fn send(&self, message: FromAgent) {
@@ -364,6 +376,9 @@ async fn talk(
             frame = socket.next() => {
                 heard = Instant::now();
                 match frame {
+                    Some(Ok(Message::Close(Some(close)))) if !close.reason.is_empty() => {
+                        return End::Closed(format!("{REFUSED}{}", close.reason));
+                    }
                     None | Some(Ok(Message::Close(_))) => {
                         return End::Closed("closed by the coordinator".into());
                     }

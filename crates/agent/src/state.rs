@@ -83,6 +83,8 @@ pub(crate) struct State {
     uuid: MemberUuid,
     profile: Profile,
     highest_epoch: Epoch,
+    /// The first one that welcomed it; it is in no other as long as it runs.
+    cluster: Option<String>,
     phase: Phase,
     /// A connection is open and `Hello` was said on it.
     connected: bool,
@@ -103,6 +105,7 @@ impl State {
             uuid,
             profile,
             highest_epoch: Epoch::default(),
+            cluster: None,
             phase: Phase::Serving,
             connected: false,
             welcomed: false,
@@ -140,7 +143,9 @@ impl State {
     /// The coordinator said something.
     pub fn heard(&mut self, message: ToAgent) -> Vec<Effect> {
         match message {
-            ToAgent::Welcome { epoch, coordinators } => self.welcome(epoch, coordinators),
+            ToAgent::Welcome { epoch, coordinators, cluster } => {
+                self.welcome(epoch, coordinators, cluster)
+            }
             ToAgent::RegisterAnew => self.register_anew(),
             ToAgent::Launch(order) => self.launch(order),
             ToAgent::Stop { epoch, execution_resource_id, reason, grace_ms } => {
@@ -243,14 +248,21 @@ impl State {
             feature_level: FEATURE_LEVEL,
             welcomed: self.registered,
             highest_epoch: self.highest_epoch,
+            cluster: self.cluster.clone(),
             containers: running.chain(ended).collect(),
         }
     }
 
-    fn welcome(&mut self, epoch: Epoch, coordinators: Vec<String>) -> Vec<Effect> {
+    fn welcome(
+        &mut self,
+        epoch: Epoch,
+        coordinators: Vec<String>,
+        cluster: Option<String>,
+    ) -> Vec<Effect> {
         if !self.obeys(epoch, "welcome") {
             return self.disconnected();
         }
+        self.cluster = self.cluster.take().or(cluster);
         self.welcomed = true;
         self.registered = true;
         let mut effects = vec![Effect::Welcomed { coordinators }];

@@ -45,7 +45,12 @@ fn stop(epoch: u64, seq: u64, grace_ms: u64) -> ToAgent {
 }
 
 fn welcome(epoch: u64) -> ToAgent {
-    ToAgent::Welcome { epoch: Epoch::new(epoch), coordinators: Vec::new() }
+    ToAgent::Welcome { epoch: Epoch::new(epoch), coordinators: Vec::new(), cluster: None }
+}
+
+fn welcome_of(cluster: &str) -> ToAgent {
+    let cluster = Some(cluster.to_owned());
+    ToAgent::Welcome { epoch: Epoch::new(1), coordinators: Vec::new(), cluster }
 }
 
 fn acknowledge(seq: u64) -> ToAgent {
@@ -318,4 +323,20 @@ fn a_shutdown_while_the_old_life_ends_goes_without_a_new_one() {
     assert_eq!(agent.shutdown(), [Effect::Deadline { after_ms: 7_000 }]);
     assert_eq!(agent.observed(id(1), exited()), [report(1, exited())]);
     assert_eq!(agent.heard(acknowledge(1)), [Effect::Clear(id(1)), Effect::Exit]);
+}
+
+#[test]
+fn it_says_in_which_cluster_it_was_welcomed_first_also_in_a_later_life() {
+    let mut state = agent();
+    let cluster = |effects: &[Effect]| match effects {
+        [Effect::Send(FromAgent::Hello(hello))] => hello.cluster.clone(),
+        other => panic!("no Hello: {other:?}"),
+    };
+    assert_eq!(cluster(&state.connected()), None);
+    let _ = state.heard(welcome_of("one"));
+    let _ = state.disconnected();
+    assert_eq!(cluster(&state.connected()).as_deref(), Some("one"));
+    let _ = state.heard(ToAgent::RegisterAnew);
+    let _ = state.register_as(uuid("00000000-0000-4000-8000-000000000002"));
+    assert_eq!(cluster(&state.connected()).as_deref(), Some("one"));
 }

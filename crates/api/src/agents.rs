@@ -65,6 +65,10 @@ pub struct Hello {
     pub welcomed: bool,
     /// The highest epoch it has obeyed; a coordinator with a lower one has been deposed.
     pub highest_epoch: Epoch,
+    /// The cluster in which it was welcomed first. A coordinator of another one knows nothing of its
+    /// containers, so it must neither take the member nor tell it to end them, and hangs up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cluster: Option<String>,
     /// Every container that it runs, and every ended one whose end is not acknowledged.
     pub containers: Vec<ContainerSighting>,
 }
@@ -100,6 +104,9 @@ pub enum ToAgent {
         epoch: Epoch,
         /// Base URLs of all coordinators.
         coordinators: Vec<String>,
+        /// Which cluster this is: the same for every coordinator on the same store, or on a copy of it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cluster: Option<String>,
     },
     /// The UUID is not in the table of members any more: end every container, prove it, and come back
     /// under a new UUID.

@@ -21,7 +21,11 @@ impl Announcement<'_> {
     pub fn wire(&self, message: AgentMessage) -> ToAgent {
         let epoch = self.epoch;
         match message {
-            AgentMessage::Welcome => ToAgent::Welcome { epoch, coordinators: self.urls.to_vec() },
+            AgentMessage::Welcome => ToAgent::Welcome {
+                epoch,
+                coordinators: self.urls.to_vec(),
+                cluster: Some(self.secrets.cluster()),
+            },
             AgentMessage::RegisterAnew => ToAgent::RegisterAnew,
             AgentMessage::Launch(launch) => ToAgent::Launch(self.order(*launch)),
             AgentMessage::Stop { execution, reason, grace_ms } => {

@@ -24,14 +24,24 @@ impl Secrets {
 
     /// The secret of one container, in hexadecimal digits.
     pub fn of(&self, execution: ExecutionId) -> String {
-        let bytes = self.mac(execution).finalize().into_bytes();
-        bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+        hexadecimal(&self.mac(execution).finalize().into_bytes())
+    }
+
+    /// What tells this store's cluster from any other. It is no secret, and says nothing of the key.
+    pub fn cluster(&self) -> String {
+        let mut mac = self.0.clone();
+        mac.update(b"cluster");
+        hexadecimal(&mac.finalize().into_bytes()[..8])
     }
 
     /// Whether this is its secret. Takes the same time whatever differs.
     pub fn is_of(&self, execution: ExecutionId, secret: &str) -> bool {
         bytes_of(secret).is_some_and(|bytes| self.mac(execution).verify_slice(&bytes).is_ok())
     }
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// 64 hexadecimal digits as bytes.

@@ -8,8 +8,9 @@
 //!   request is wrong. Asking again cannot help and the program must stop;
 //! - **too fast** (429): the same coordinator will take it a little later;
 //! - **in doubt** (503, no connection, no answer in time, anything that is not understood): the
-//!   value may or may not have been taken. The next coordinator may know. Putting the same value
-//!   again is harmless, so the cure is to ask again.
+//!   value may or may not have been taken. The next coordinator may know, or one that the answer
+//!   names and that was not there when this program began. Putting the same value again is harmless,
+//!   so the cure is to ask again.
 
 use std::time::{Duration, Instant};
 
@@ -166,11 +167,27 @@ impl Checkpoints {
         self.current = (self.current + 1) % self.coordinators.len();
     }
 
-    fn ask(&self, request: Request<'_>, time: Duration) -> Result<Answer> {
+    fn ask(&mut self, request: Request<'_>, time: Duration) -> Result<Answer> {
         let url = format!("{}/checkpoint", self.coordinators[self.current]);
         match self.send(&url, request, time) {
-            Ok((response, body)) => judge(&url, request, &response, body),
+            Ok((response, body)) => {
+                if response.status() == StatusCode::SERVICE_UNAVAILABLE {
+                    self.learn(&body);
+                }
+                judge(&url, request, &response, body)
+            }
             Err(error) => Ok(in_doubt(format!("{url}: {error}"), None)),
+        }
+    }
+
+    /// Whoever cannot answer names everybody whom it knows.
+    fn learn(&mut self, body: &[u8]) {
+        let Ok(Others { coordinators }) = serde_json::from_slice(body) else { return };
+        for url in coordinators {
+            let url = url.trim_end_matches('/');
+            if url.starts_with("http://") && !self.coordinators.iter().any(|known| known == url) {
+                self.coordinators.push(url.to_owned());
+            }
         }
     }
 
@@ -206,6 +223,13 @@ impl Checkpoints {
         let body = body.with_config().limit(CHECKPOINT_BYTES_MAX).read_to_vec()?;
         Ok((Response::from_parts(head, ()), body))
     }
+}
+
+/// What an answer that knows nothing says of who may.
+#[derive(Deserialize)]
+struct Others {
+    #[serde(default)]
+    coordinators: Vec<String>,
 }
 
 /// Says what an answer means; see the top of this file.
@@ -341,6 +365,18 @@ mod tests {
         assert_eq!(standby.statuses(), [503]);
         assert_eq!(active.statuses(), [429, 204, 204]);
         assert_eq!(active.checkpoint().unwrap(), b"two");
+    }
+
+    /// Red where the list that the program began with is all that it ever asks.
+    #[test]
+    fn a_coordinator_that_was_not_there_at_the_start_is_asked_once_another_names_it() {
+        let active = FakeCoordinator::start("e-1", &[]);
+        let named = format!(r#"{{"status": "fail", "coordinators": ["{}/"]}}"#, active.url);
+        let standby = FakeCoordinator::start("e-1", &[]);
+        standby.always(Reply::Say("503 Service Unavailable", "", named.leak()));
+        let mut client = client(&[&standby.url]);
+        client.save(b"v", &Stop::by_hand()).unwrap();
+        assert_eq!((standby.statuses(), active.statuses()), (vec![503], vec![204]));
     }
 
     #[test]

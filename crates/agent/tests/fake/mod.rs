@@ -80,7 +80,7 @@ impl Coordinator {
     pub async fn welcome(&self, epoch: u64) -> (Connection, Hello) {
         let (mut connection, hello) = self.accept().await;
         let (epoch, coordinators) = (Epoch::new(epoch), vec![self.url()]);
-        connection.say(ToAgent::Welcome { epoch, coordinators }).await;
+        connection.say(ToAgent::Welcome { epoch, coordinators, cluster: None }).await;
         (connection, hello)
     }
 }

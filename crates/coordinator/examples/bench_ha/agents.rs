@@ -51,6 +51,7 @@ impl Agent {
             feature_level: FEATURE_LEVEL,
             welcomed: false,
             highest_epoch: Epoch::new(0),
+            cluster: None,
             containers: Vec::new(),
         };
         Ok(Self { line: Line::new(urls), hello, is_welcome: false, launched, seen })

@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::ws::{Message, WebSocket, WebSocketUpgrade};
+use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade, close_code};
 use axum::extract::{Extension, State};
 use axum::response::{IntoResponse, Response};
 use steadfast_api::{FromAgent, Hello, LogPart, LogsFound, ToAgent};
@@ -56,11 +56,10 @@ async fn converse(mut socket: WebSocket, term: Arc<Term>, peer: Peer) {
         warn!(peer = %peer.0, "an agent's connection did not begin with a Hello");
         return;
     };
-    if hello.highest_epoch > term.epoch {
-        warn!(
-            member = %hello.uuid, seen = %hello.highest_epoch, own = %term.epoch,
-            "an agent has obeyed a later leader"
-        );
+    if let Some(why) = refusal(&hello, &term) {
+        warn!(member = %hello.uuid, peer = %peer.0, "{why}");
+        let close = CloseFrame { code: close_code::POLICY, reason: why.into() };
+        let _ = socket.send(Message::Close(Some(close))).await;
         return;
     }
     let member = hello.uuid;
@@ -77,6 +76,22 @@ async fn converse(mut socket: WebSocket, term: Arc<Term>, peer: Peer) {
     let by_us = matches!(end, End::Ours);
     info!(%member, by_us, "an agent's connection ended");
     let _ = term.tell(Input::Disconnected { member, connection, by_us }).await;
+}
+
+/// Why this coordinator is none for the agent. Epochs of two clusters say nothing about each other.
+fn refusal(hello: &Hello, term: &Term) -> Option<String> {
+    if let Some(cluster) = &hello.cluster
+        && *cluster != term.secrets.cluster()
+    {
+        return Some(
+            "this agent belongs to another cluster, on another store; restart it to join this one"
+                .into(),
+        );
+    }
+    let (seen, own) = (hello.highest_epoch, term.epoch);
+    (seen > own).then(|| {
+        format!("this agent has obeyed a later leader, of epoch {seen}; this one's is {own}")
+    })
 }
 
 async fn first_message(socket: &mut WebSocket) -> Option<Hello> {
@@ -99,6 +114,7 @@ fn hello_input(connection: Connection, hello: Hello, peer: Peer) -> Input {
         feature_level,
         welcomed,
         highest_epoch: _,
+        cluster: _,
         containers,
     } = hello;
     let member = MemberRecord {

@@ -6,6 +6,7 @@
 //! is judged by the scenes (`cargo xtask e2e --scenes`).
 
 mod agent_terminated;
+mod another_cluster;
 mod bad_files;
 mod coordinator_killed;
 mod coordinator_stopped;
