@@ -31,7 +31,7 @@ pub use logs::{
 pub use members::{MemberInfo, PlannedLeave, PlannedLeaveRequest};
 pub use overview::{
     CoordinatorInfo, CoordinatorRole, CoordinatorStanding, EvaluationCounts, MemberCounts,
-    Overview, Readiness, SelfSuspicion, SlotCounts, StoreStatus, StoreTrouble,
+    Overview, Readiness, SelfSuspicion, SlotCounts, StandbyInfo, StoreStatus, StoreTrouble,
 };
 pub use recovery::{
     AttemptInfo, AttemptOutcome, EpisodeInfo, EpisodeStatus, Explanation, IncidentInfo, Latencies,

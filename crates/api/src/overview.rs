@@ -18,6 +18,9 @@ pub struct Overview {
     /// Base URLs of all coordinators that are there, the one that leads first.
     #[serde(default)]
     pub coordinators: Vec<String>,
+    /// The others, as each says of itself when it is asked for this.
+    #[serde(default)]
+    pub standbys: Vec<StandbyInfo>,
     /// Members by liveness.
     pub members: MemberCounts,
     /// Slots of living members.
@@ -69,6 +72,19 @@ pub struct CoordinatorInfo {
     pub epoch: Epoch,
     /// When the term began.
     pub since: WireTime,
+}
+
+/// A coordinator that stands by, as it answered the one that leads.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StandbyInfo {
+    /// Where it answers.
+    pub url: String,
+    /// Commits that its copy of the state does not hold yet; `None` where it did not say.
+    pub commits_behind: Option<u64>,
+    /// Why it did not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
 }
 
 /// `GET /health/ready` with 200: a coordinator that leads and has reconciled, or one that stands by and knows

@@ -14,7 +14,8 @@ use bytes::Bytes;
 use hyper::Method;
 use steadfast_api::{
     CoordinatorStanding, Explanation, JobInfo, JobSummary, MemberInfo, Overview, PlannedLeave,
-    PlannedLeaveRequest, RecoveryEpisodes, StopJobAnswer, StopJobRequest, SubmitAnswer, paths,
+    PlannedLeaveRequest, Readiness, RecoveryEpisodes, StopJobAnswer, StopJobRequest, SubmitAnswer,
+    paths,
 };
 use steadfast_model::{EvaluationStatus, JobId, JobStatus, MemberUuid, TaskGroupId};
 
@@ -204,6 +205,14 @@ impl Client {
     /// that a caller can poll; an error means that none of them could be reached.
     pub async fn health_ready(&self) -> Result<bool, ClientError> {
         self.transport.any_ok(paths::HEALTH_READY).await
+    }
+
+    /// `GET /health/ready` of the first coordinator that it was given, whatever the status. Needs no token.
+    ///
+    /// # Errors
+    /// What it answered instead, or why it did not, as a sentence.
+    pub async fn readiness(&self) -> Result<Readiness, String> {
+        self.transport.readiness_of_first().await
     }
 
     /// `GET /health/ready` of every coordinator that can be found, from those on that this client knows:

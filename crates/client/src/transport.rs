@@ -257,6 +257,14 @@ impl Transport {
         standings
     }
 
+    /// What the first coordinator says of itself.
+    pub async fn readiness_of_first(&self) -> Result<Readiness, String> {
+        match self.coordinators.first() {
+            Some(url) => self.readiness(url).await.0,
+            None => Err("there is nobody to ask".to_owned()),
+        }
+    }
+
     /// What one coordinator says of itself, and whom it names.
     async fn readiness(&self, url: &BaseUrl) -> (Result<Readiness, String>, Vec<String>) {
         let call = Call::get(paths::HEALTH_READY, "a health status");

@@ -281,7 +281,11 @@ fn head_is(rows: &impl Rows, such: impl FnOnce(&Head) -> bool) -> Result<bool, S
 /// Also where a mark says that nobody may start here.
 pub(crate) fn head(rows: &impl Rows) -> Result<Head, StoreError> {
     let top = rows.get(keys::HEAD)?.map(|bytes| Top::decode(&bytes)).transpose()?;
-    top.ok_or_else(|| missing(keys::HEAD))?.into_head()
+    let emptied = || StoreError::Undecodable {
+        key: keys::HEAD.to_owned(),
+        reason: "it is gone, so this store was emptied since: restore it from a backup".to_owned(),
+    };
+    top.ok_or_else(emptied)?.into_head()
 }
 
 fn record<T: DeserializeOwned>(rows: &impl Rows, key: &str) -> Result<Option<T>, StoreError> {

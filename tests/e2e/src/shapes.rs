@@ -109,7 +109,11 @@ shape! {
 }
 shape! {
     /// `GET /overview`.
-    Overview { coordinator: Coordinator, members: MemberCounts, slots: Slots }
+    Overview { coordinator: Coordinator, standbys: Vec<Standby>, members: MemberCounts, slots: Slots }
+}
+shape! {
+    /// A coordinator that stands by, as the one that leads was told.
+    Standby { url: String, commits_behind: Option<u64> }
 }
 shape! {
     /// Who leads.

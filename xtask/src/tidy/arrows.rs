@@ -24,7 +24,7 @@ const BESIDE: &[(&str, &[&str])] = &[
     ("steadfast-client", &["steadfast-model", "steadfast-api"]),
     ("steadfast-validator", &["steadfast-model", "steadfast-api"]),
     ("steadfast-agent", &["steadfast-model", "steadfast-api", "steadfast-client"]),
-    ("steadfast-coordinator", &["steadfast-api"]),
+    ("steadfast-coordinator", &["steadfast-api", "steadfast-client"]),
     (
         "steadfast",
         &[

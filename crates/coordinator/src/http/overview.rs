@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -9,8 +10,9 @@ use axum::response::Response;
 use serde_json::json;
 use steadfast_api::{
     CoordinatorInfo, CoordinatorRole, EvaluationCounts, MemberCounts, MemberInfo, Overview,
-    Readiness, SelfSuspicion, SlotCounts,
+    Readiness, SelfSuspicion, SlotCounts, StandbyInfo,
 };
+use steadfast_client::Client;
 use steadfast_model::{EvaluationStatus, MemberStatus};
 use steadfast_store::LeaderInfo;
 
@@ -18,6 +20,9 @@ use super::respond::{Failure, json as answer, leading, not_leading};
 use crate::convert;
 use crate::shared::Shared;
 use crate::view::View;
+
+/// How long a standby may take to say how far it is, before the overview goes out without it.
+const STANDBY_ANSWERS: Duration = Duration::from_millis(500);
 
 pub(crate) async fn overview(State(shared): State<Arc<Shared>>) -> Result<Response, Failure> {
     let term = leading(&shared)?;
@@ -56,6 +61,7 @@ pub(crate) async fn overview(State(shared): State<Arc<Shared>>) -> Result<Respon
         version,
         coordinator,
         coordinators: shared.coordinators.urls().to_vec(),
+        standbys: standbys(&shared).await,
         members,
         slots,
         jobs,
@@ -64,6 +70,24 @@ pub(crate) async fn overview(State(shared): State<Arc<Shared>>) -> Result<Respon
         store_trouble: shared.store_health.trouble(),
     };
     Ok(answer(StatusCode::OK, &overview))
+}
+
+/// Asks the others how far they have followed. All at once, and not for long: one that hangs is told of as such.
+async fn standbys(shared: &Shared) -> Vec<StandbyInfo> {
+    let own = shared.coordinators.own_url();
+    let (urls, rev) = (shared.coordinators.urls(), shared.coordinators.rev().0);
+    let others = urls.iter().filter(|url| *url != own).map(async |url| {
+        let asked =
+            async { Client::new([url]).map_err(|error| error.to_string())?.readiness().await };
+        let answer = tokio::time::timeout(STANDBY_ANSWERS, asked).await;
+        let answer = answer.unwrap_or_else(|_| {
+            Err(format!("no answer within {} ms", STANDBY_ANSWERS.as_millis()))
+        });
+        let (url, error) = (url.clone(), answer.as_ref().err().cloned());
+        let commits_behind = answer.ok().map(|ready| rev.saturating_sub(ready.revision));
+        StandbyInfo { url, commits_behind, error }
+    });
+    futures_util::future::join_all(others).await
 }
 
 fn count_members(view: &View) -> (MemberCounts, SlotCounts) {

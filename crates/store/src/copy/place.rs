@@ -58,7 +58,8 @@ impl Location {
             }
             #[cfg(feature = "etcd")]
             Self::Etcd(location) => format!(
-                "name another prefix (?prefix=…), or remove what is there: `etcdctl del --prefix {}`",
+                "name another prefix (?prefix=…). `steadfast coordinators` says whether somebody leads there; only \
+                 what nobody leads and nobody needs may go: `etcdctl del --prefix {}`",
                 location.prefix
             ),
         }

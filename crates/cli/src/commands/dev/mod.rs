@@ -59,7 +59,13 @@ pub fn run(arguments: &DevArguments, coordinators: u32) -> anyhow::Result<u8> {
     let has_credentials = credentials(&arguments.auth)?.is_some();
     check_address(arguments.http, has_credentials)?;
     let folder = Folder::hold(&arguments.data)?;
-    out::line(&format!("steadfast: everything is kept in {}", folder.path().display()));
+    let path = folder.path().display();
+    out::line(&match &arguments.etcd {
+        None => format!("steadfast: everything is kept in {path}"),
+        Some(etcd) => format!(
+            "steadfast: the state is kept in etcd at {etcd}, so give --etcd to go on from it; logs are in {path}"
+        ),
+    });
     for line in leftovers::end(&folder.record())? {
         out::line(&format!("steadfast: {line}"));
     }

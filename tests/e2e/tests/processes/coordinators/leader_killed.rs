@@ -13,6 +13,11 @@ fn another_one_leads_no_container_is_restarted_and_the_sums_are_right() {
     let cluster = Cluster::start_on_etcd(2, 4, 3, &etcd.url);
     let (id, output) = cluster.submit(RATE);
     let before = cluster.wait_until_runs(&id, 1);
+    wait_until(PATIENCE, "the overview to say how far both others are", || {
+        let standbys = cluster.rest().overview_now()?.standbys;
+        let far: Vec<u64> = standbys.iter().filter_map(|standby| standby.commits_behind).collect();
+        (far.len() == 2 && far.iter().all(|behind| *behind < 10)).then_some(())
+    });
     kill_twice_whoever_leads(&cluster, &id, &before);
     wait_until(PATIENCE, "both members to have found the leader", || {
         let members = cluster.rest().members_now()?;
