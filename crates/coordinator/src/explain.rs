@@ -2,7 +2,7 @@
 
 use steadfast_api::{Explanation, Sentence};
 use steadfast_engine::records::{FailureKind, JobRecord};
-use steadfast_ledger::{Episode, EpisodeStatus, JobLedger, Tracking};
+use steadfast_ledger::{Attempt, Episode, EpisodeStatus, Incident, JobLedger, Tracking};
 use steadfast_model::{LeaveClassification, LossCause, Timestamp};
 
 use crate::convert::episode_id;
@@ -153,32 +153,50 @@ impl Story<'_> {
         }
     }
 
+    /// Deployments in the order in which they happened: of a generation the first one counts. What was deployed
+    /// while all incidents were planned counts from the moment at which one joined that was not.
     fn attempts(&mut self, episode: &Episode, ledger: &JobLedger, total: &mut u64, exact: bool) {
-        let planned = LeaveClassification::PlannedVerified;
+        let mut count =
+            |story: &mut Self, at: Timestamp, what: String, attempts: u64, then: &str| {
+                *total += attempts;
+                let sum = format!(", total {total} of threshold {}", ledger.threshold());
+                let dirty = if ledger.dirty_since() == Some(at) { " → DIRTY" } else { "" };
+                story.say(at, Some(episode), what + if exact { &sum } else { "" } + dirty + then);
+            };
+        let unplanned =
+            |incident: &&Incident| incident.classification == LeaveClassification::Unclassified;
+        let mut joins = episode.incidents.iter().find(unplanned).map(|incident| incident.declared);
+        let mut deployed: Vec<(Timestamp, &Attempt)> =
+            episode.attempts.iter().filter_map(|one| Some((one.confirmed?, one))).collect();
+        deployed.sort_by_key(|(at, _)| *at);
         let mut generation = 0;
-        for attempt in &episode.attempts {
-            let Some(at) = attempt.confirmed else { continue };
+        let late =
+            |generation: u64| format!("{} → counted", counted(generation, "deployment until here"));
+        for (at, attempt) in deployed {
+            if let Some(joined) = joins.take_if(|joined| *joined <= at).filter(|_| generation > 0) {
+                count(self, joined, late(generation), generation, "");
+            }
             let sequence = u64::from(attempt.id.prepare_seq);
-            let mut text = format!("pipeline {} was deployed again", attempt.id.pipeline);
-            if sequence <= generation {
-                text += ": the same job-level attempt, not counted again";
-            } else if !episode.counts() {
-                text += &format!(": not counted, all of its incidents are {planned}");
+            let again = format!("pipeline {} was deployed again", attempt.id.pipeline);
+            let failed = attempt.cause.as_ref();
+            let failed =
+                failed.map_or_else(String::new, |cause| format!("; that attempt failed: {cause}"));
+            if !episode.counts() || joins.is_some() {
+                let planned = LeaveClassification::PlannedVerified;
+                let why =
+                    format!("{again}: not counted, all of its incidents are {planned}{failed}");
+                self.say(at, Some(episode), why);
+            } else if sequence <= generation {
+                let same =
+                    format!("{again}: the same job-level attempt, not counted again{failed}");
+                self.say(at, Some(episode), same);
             } else {
-                *total += 1;
-                text += " → counted once";
-                if exact {
-                    text += &format!(", total {total} of threshold {}", ledger.threshold());
-                }
-                if ledger.dirty_since() == Some(at) {
-                    text += " → DIRTY";
-                }
+                count(self, at, format!("{again} → counted once"), 1, &failed);
             }
             generation = generation.max(sequence);
-            if let Some(cause) = &attempt.cause {
-                text += &format!("; that attempt failed: {cause}");
-            }
-            self.say(at, Some(episode), text);
+        }
+        if let Some(joined) = joins.filter(|_| episode.counts() && generation > 0) {
+            count(self, joined, late(generation), generation, "");
         }
     }
 }
@@ -264,5 +282,43 @@ mod tests {
             assert!(tells("not counted, all of its incidents are PLANNED_VERIFIED"), "{story:#?}");
             assert!(!tells("lost"), "{story:#?}");
         }
+    }
+
+    /// Red where the lowest pipeline is taken for the one that came first, and where what was deployed as planned
+    /// is told as counted before anybody was lost.
+    #[test]
+    fn the_first_deployment_counts_and_what_was_planned_counts_from_the_loss_that_joins() {
+        let mut ledger = JobLedger::new(2, MemberEventSeq::new(0), 10);
+        let planned = Loss {
+            classification: LeaveClassification::PlannedVerified,
+            declared: at(1_000),
+            ..samples::event(1)
+        };
+        let pipelines = [PipelineId::new(1), PipelineId::new(2)];
+        let _ = ledger.member_lost(&planned, &pipelines, &[]);
+        let mut deploy = |ledger: &mut JobLedger, pipeline, ms| {
+            let attempt = ledger.prepare(PipelineId::new(pipeline)).expect("it is affected");
+            let _ = ledger.confirm(attempt, at(ms), at(ms));
+        };
+        deploy(&mut ledger, 2, 1_100);
+        let lost = Loss { declared: at(2_000), ..samples::event(2) };
+        let _ = ledger.member_lost(&lost, &pipelines, &[]);
+        // The higher one comes first.
+        deploy(&mut ledger, 2, 2_100);
+        deploy(&mut ledger, 1, 2_200);
+        let story = explain(&samples::job(1), Some(&ledger)).sentences;
+        let told: Vec<&str> = story
+            .iter()
+            .map(|sentence| sentence.text.as_str())
+            .filter(|text| text.contains("counted"))
+            .collect();
+        let expected = [
+            "pipeline 2 was deployed again: not counted, all of its incidents are PLANNED_VERIFIED",
+            "1 deployment until here → counted, total 1 of threshold 2",
+            "pipeline 2 was deployed again → counted once, total 2 of threshold 2 → DIRTY",
+            "pipeline 1 was deployed again: the same job-level attempt, not counted again",
+        ];
+        assert_eq!(told, expected, "{story:#?}");
+        assert_eq!(ledger.recovery_attempt_count(), 2);
     }
 }

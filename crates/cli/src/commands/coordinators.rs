@@ -1,18 +1,30 @@
 //! `steadfast coordinators`: which one leads, since when, and how far the others follow. Each is asked
 //! itself, so that this answers also while nobody leads.
 
+use std::cell::Cell;
+
 use steadfast_api::{CoordinatorRole, CoordinatorStanding, Readiness};
 use steadfast_client::Client;
 
+use super::COULD_NOT;
 use super::show::show;
 use crate::arguments::ListArguments;
 use crate::connect::Coordinators;
 use crate::tables::{or_dash, table, text};
 
+/// [`COULD_NOT`] where nobody who answers leads or knows who does: what a script asks for.
+///
 /// # Errors
 /// What was named is no URL.
 pub fn run(arguments: &ListArguments, coordinators: &Coordinators) -> anyhow::Result<u8> {
-    show(coordinators, arguments.json, Client::coordinators, |standings| render(standings))
+    let somebody_leads = Cell::new(false);
+    let ask = async |client: &Client| {
+        let standings = client.coordinators().await?;
+        somebody_leads.set(standings.iter().any(|one| one.readiness.is_some()));
+        Ok(standings)
+    };
+    let shown = show(coordinators, arguments.json, ask, |standings| render(standings))?;
+    Ok(if somebody_leads.get() { shown } else { COULD_NOT })
 }
 
 fn render(standings: &[CoordinatorStanding]) -> String {

@@ -109,6 +109,7 @@ fn of_status(code: i32, message: &str) -> Failure {
     const NOT_FOUND: i32 = 5;
     const PERMISSION_DENIED: i32 = 7;
     const RESOURCE_EXHAUSTED: i32 = 8;
+    const FAILED_PRECONDITION: i32 = 9;
     const OUT_OF_RANGE: i32 = 11;
     const UNAUTHENTICATED: i32 = 16;
     let says = |text| message.contains(text);
@@ -121,6 +122,9 @@ fn of_status(code: i32, message: &str) -> Failure {
             Failure::Refused(Refusal::TooLarge)
         }
         PERMISSION_DENIED => Failure::Denied(message.to_owned()),
+        FAILED_PRECONDITION if says("authentication is not enabled") => {
+            Failure::Denied(format!("{message}: it knows no users"))
+        }
         INVALID_ARGUMENT if says("authentication failed") || says("user name is empty") => {
             Failure::Denied(message.to_owned())
         }
@@ -162,9 +166,11 @@ impl Endpoints {
             options = options.with_user(&user.name, password).with_auto_token_refresh(true);
         }
         if let Some(TlsFiles { ca, client }) = &location.tls {
-            let mut tls = TlsOptions::new().ca_certificate(Certificate::from_pem(read(ca)?));
+            let mut tls =
+                TlsOptions::new().ca_certificate(Certificate::from_pem(pem(ca, CERTIFICATE)?));
             if let Some((certificate, key)) = client {
-                tls = tls.identity(Identity::from_pem(read(certificate)?, read(key)?));
+                let (certificate, key) = (pem(certificate, CERTIFICATE)?, pem(key, PRIVATE_KEY)?);
+                tls = tls.identity(Identity::from_pem(certificate, key));
             }
             options = options.with_tls(tls);
         }
@@ -263,6 +269,22 @@ impl Endpoints {
     }
 }
 
+/// How what a PEM file holds begins, as far as it matters.
+const CERTIFICATE: &str = "CERTIFICATE-----";
+const PRIVATE_KEY: &str = "PRIVATE KEY-----";
+
+/// A file without it would count as one that is never trusted, by an etcd that is asked for ever.
+fn pem(path: &Path, what: &str) -> Result<String, StoreError> {
+    let text = read(path)?;
+    let holds_it =
+        text.lines().any(|line| line.starts_with("-----BEGIN ") && line.trim_end().ends_with(what));
+    if holds_it {
+        return Ok(text);
+    }
+    let reason = format!("it has no line `-----BEGIN … {what}`, so it is no PEM file of that kind");
+    Err(StoreError::Directory { path: path.display().to_string(), reason })
+}
+
 fn read(path: &Path) -> Result<String, StoreError> {
     std::fs::read_to_string(path).map_err(|error| StoreError::Directory {
         path: path.display().to_string(),
@@ -286,6 +308,11 @@ mod tests {
             (8, "grpc: received message larger than max", refused(Refusal::TooLarge)),
             (7, "etcdserver: permission denied", denied("etcdserver: permission denied")),
             (3, "etcdserver: user name is empty", denied("etcdserver: user name is empty")),
+            (
+                9,
+                "etcdserver: authentication is not enabled",
+                denied("etcdserver: authentication is not enabled: it knows no users"),
+            ),
             (5, "etcdserver: requested lease not found", Failure::LeaseGone),
             (11, "etcdserver: mvcc: required revision has been compacted", Failure::Compacted),
         ];
@@ -304,5 +331,22 @@ mod tests {
         ] {
             assert!(of_status(code, message).in_doubt(), "{message}");
         }
+    }
+
+    #[test]
+    fn a_file_of_another_kind_is_named_before_anybody_is_asked() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file.pem");
+        std::fs::write(
+            &path,
+            "-----BEGIN EC PRIVATE KEY-----\nAA==\n-----END EC PRIVATE KEY-----\n",
+        )
+        .unwrap();
+        assert!(pem(&path, PRIVATE_KEY).is_ok());
+        let refused = pem(&path, CERTIFICATE).unwrap_err().to_string();
+        assert!(
+            refused.contains("file.pem") && refused.contains("BEGIN … CERTIFICATE"),
+            "{refused}"
+        );
     }
 }
