@@ -142,6 +142,10 @@ fn members_and_overview() {
             "since": "2026-11-30T09:31:02.123Z"
         },
         "coordinators": ["http://127.0.0.1:8080", "http://127.0.0.1:8081"],
+        "standbys": [
+            {"url": "http://127.0.0.1:8081", "commitsBehind": 0},
+            {"url": "http://127.0.0.1:8082", "commitsBehind": null, "error": "no answer"}
+        ],
         "members": {"alive": 3, "suspected": 0, "lost": 0}, "slots": {"total": 12, "used": 4},
         "jobs": {"RUNNING": 1, "FINISHED": 2},
         "evaluations": {"CLEAN": 1, "DIRTY": 0, "UNKNOWN": 0, "DISABLED": 0},
