@@ -296,7 +296,7 @@ mod tests {
         };
         let pipelines = [PipelineId::new(1), PipelineId::new(2)];
         let _ = ledger.member_lost(&planned, &pipelines, &[]);
-        let mut deploy = |ledger: &mut JobLedger, pipeline, ms| {
+        let deploy = |ledger: &mut JobLedger, pipeline, ms| {
             let attempt = ledger.prepare(PipelineId::new(pipeline)).expect("it is affected");
             let _ = ledger.confirm(attempt, at(ms), at(ms));
         };

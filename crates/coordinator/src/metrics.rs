@@ -105,6 +105,11 @@ impl Metrics {
         for reason in InvalidReason::ALL {
             let _ = invalid_calls.get_or_create_owned(&label("reason", reason));
         }
+        // There at 0, or nobody would see the first one as an increase.
+        let members_lost: Family<Label, Counter> = Family::default();
+        for cause in LossCause::ALL {
+            let _ = members_lost.get_or_create_owned(&label("cause", *cause));
+        }
         Self {
             calls,
             validity,
@@ -112,7 +117,7 @@ impl Metrics {
             invalid_calls,
             invalid_containers: Counter::default(),
             fenced_writes: Counter::default(),
-            members_lost: Family::default(),
+            members_lost,
             terms: Counter::default(),
             stalls: Counter::default(),
             zombie_lifetime: Histogram::new(exponential_buckets(0.1, 2.0, 12)),
