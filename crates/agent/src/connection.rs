@@ -4,6 +4,7 @@
 //! (the coordinator pings every second) count as closed. A [`Link`] is one attempt and the connection
 //! that came of it; [`Route`] decides whom the next attempt asks, and when; a [`Line`] is both.
 
+use std::fmt;
 use std::future::pending;
 use std::time::Duration;
 
@@ -24,8 +25,6 @@ use tokio_tungstenite::tungstenite::{Error, Message};
 const OPEN_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long an agent that closes waits for its last words to be taken.
 const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
-/// How a coordinator's reason for hanging up is introduced.
-const REFUSED: &str = "refused: ";
 const FIRST_BACK_OFF_MS: u64 = 50;
 const LONGEST_BACK_OFF_MS: u64 = 500;
 
@@ -163,18 +162,18 @@ impl Line {
     pub async fn event(&mut self) -> LinkEvent {
         let Some(link) = &mut self.link else { return pending().await };
         let event = link.event().await;
-        if let LinkEvent::Down { why, leader, silent } = &event {
+        if let LinkEvent::Down { end, leader } = &event {
             let Link { url, .. } = link;
-            if *silent {
+            if matches!(end, End::Silent(_)) {
                 self.route.fell_silent(url);
             }
             // The first failure is news, the ones that follow from it are not; so is the first refusal.
-            let is_refused =
-                why.starts_with(REFUSED) && !std::mem::replace(&mut self.is_refused, true);
-            if is_refused || self.route.has_just_begun() {
-                tracing::warn!(%url, why, "not connected");
+            let is_first_refusal =
+                matches!(end, End::Refused(_)) && !std::mem::replace(&mut self.is_refused, true);
+            if is_first_refusal || self.route.has_just_begun() {
+                tracing::warn!(%url, why = %end, "not connected");
             } else {
-                tracing::debug!(%url, why, "not connected");
+                tracing::debug!(%url, why = %end, "not connected");
             }
             if let Some(leader) = leader {
                 self.route.redirected(leader.clone());
@@ -231,10 +230,8 @@ pub(crate) enum LinkEvent {
     Message(ToAgent),
     /// Closed, or never opened. Nothing comes after it.
     Down {
-        why: String,
+        end: End,
         leader: Option<BaseUrl>,
-        /// Nobody has closed it: it has carried nothing for too long.
-        silent: bool,
     },
 }
 
@@ -280,11 +277,7 @@ impl Link {
                 Ok(socket) => {
                     let _ = events_in.send(LinkEvent::Up);
                     let end = talk(socket, outbound_out, &events_in, silence).await;
-                    let (why, silent) = match end {
-                        End::Closed(why) => (why, false),
-                        End::Silent(why) => (why, true),
-                    };
-                    LinkEvent::Down { why, leader: None, silent }
+                    LinkEvent::Down { end, leader: None }
                 }
                 Err(down) => down,
             };
@@ -296,8 +289,8 @@ impl Link {
     pub async fn event(&mut self) -> LinkEvent {
         // The task's last word is `Down`; without it, it panicked.
         let gone = || {
-            let why = "the connection's task ended".into();
-            LinkEvent::Down { why, leader: None, silent: false }
+            let end = End::Closed("the connection's task ended".into());
+            LinkEvent::Down { end, leader: None }
         };
         self.events.recv().await.unwrap_or_else(gone)
     }
@@ -326,7 +319,7 @@ async fn connect(
     url: &BaseUrl,
     token: Option<&Token>,
 ) -> Result<WebSocketStream<TcpStream>, LinkEvent> {
-    let down = |why, leader| LinkEvent::Down { why, leader, silent: false };
+    let down = |why, leader| LinkEvent::Down { end: End::Closed(why), leader };
     let open = async {
         let stream = TcpStream::connect(url.authority()).await?;
         stream.set_nodelay(true)?;
@@ -355,10 +348,23 @@ async fn connect(
     }
 }
 
-/// Why a connection ended.
-enum End {
+/// Why a connection ended, or never began.
+#[derive(Debug)]
+pub(crate) enum End {
     Closed(String),
+    /// The coordinator does not take this agent, and said why.
+    Refused(String),
+    /// Nobody has closed it: it has carried nothing for too long.
     Silent(String),
+}
+
+impl fmt::Display for End {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Closed(why) | Self::Silent(why) => f.write_str(why),
+            Self::Refused(why) => write!(f, "refused: {why}"),
+        }
+    }
 }
 
 /// Carries messages both ways until one side has enough; returns why.
@@ -377,7 +383,7 @@ async fn talk(
                 heard = Instant::now();
                 match frame {
                     Some(Ok(Message::Close(Some(close)))) if !close.reason.is_empty() => {
-                        return End::Closed(format!("{REFUSED}{}", close.reason));
+                        return End::Refused(close.reason.to_string());
                     }
                     None | Some(Ok(Message::Close(_))) => {
                         return End::Closed("closed by the coordinator".into());
