@@ -156,47 +156,49 @@ impl Story<'_> {
     /// Deployments in the order in which they happened: of a generation the first one counts. What was deployed
     /// while all incidents were planned counts from the moment at which one joined that was not.
     fn attempts(&mut self, episode: &Episode, ledger: &JobLedger, total: &mut u64, exact: bool) {
-        let mut count =
-            |story: &mut Self, at: Timestamp, what: String, attempts: u64, then: &str| {
-                *total += attempts;
-                let sum = format!(", total {total} of threshold {}", ledger.threshold());
-                let dirty = if ledger.dirty_since() == Some(at) { " → DIRTY" } else { "" };
-                story.say(at, Some(episode), what + if exact { &sum } else { "" } + dirty + then);
-            };
+        let mut sum = |at: Timestamp, attempts: u64| {
+            *total += attempts;
+            let known = format!(", total {total} of threshold {}", ledger.threshold());
+            let dirty = if ledger.dirty_since() == Some(at) { " → DIRTY" } else { "" };
+            if exact { known + dirty } else { dirty.to_owned() }
+        };
         let unplanned =
             |incident: &&Incident| incident.classification == LeaveClassification::Unclassified;
-        let mut joins = episode.incidents.iter().find(unplanned).map(|incident| incident.declared);
-        let mut deployed: Vec<(Timestamp, &Attempt)> =
-            episode.attempts.iter().filter_map(|one| Some((one.confirmed?, one))).collect();
-        deployed.sort_by_key(|(at, _)| *at);
+        let joined =
+            episode.incidents.iter().find(unplanned).map(|incident| (incident.declared, None));
+        // Where the sample of incidents does not hold it, nobody can say when.
+        let mut counts = episode.counts() && joined.is_none();
+        let deployed = episode.attempts.iter().filter_map(|one| Some((one.confirmed?, Some(one))));
+        let mut moments: Vec<(Timestamp, Option<&Attempt>)> =
+            joined.into_iter().chain(deployed).collect();
+        moments.sort_by_key(|(at, _)| *at);
         let mut generation = 0;
-        let late =
-            |generation: u64| format!("{} → counted", counted(generation, "deployment until here"));
-        for (at, attempt) in deployed {
-            if let Some(joined) = joins.take_if(|joined| *joined <= at).filter(|_| generation > 0) {
-                count(self, joined, late(generation), generation, "");
-            }
+        for (at, attempt) in moments {
+            let Some(attempt) = attempt else {
+                counts = true;
+                if generation > 0 {
+                    let deployments = counted(generation, "deployment until here");
+                    let text = format!("{deployments} → counted{}", sum(at, generation));
+                    self.say(at, Some(episode), text);
+                }
+                continue;
+            };
             let sequence = u64::from(attempt.id.prepare_seq);
-            let again = format!("pipeline {} was deployed again", attempt.id.pipeline);
-            let failed = attempt.cause.as_ref();
-            let failed =
-                failed.map_or_else(String::new, |cause| format!("; that attempt failed: {cause}"));
-            if !episode.counts() || joins.is_some() {
+            let mut text = format!("pipeline {} was deployed again", attempt.id.pipeline);
+            if !counts {
                 let planned = LeaveClassification::PlannedVerified;
-                let why =
-                    format!("{again}: not counted, all of its incidents are {planned}{failed}");
-                self.say(at, Some(episode), why);
+                text += &format!(": not counted, all of its incidents are {planned}");
             } else if sequence <= generation {
-                let same =
-                    format!("{again}: the same job-level attempt, not counted again{failed}");
-                self.say(at, Some(episode), same);
+                text += ": the same job-level attempt, not counted again";
             } else {
-                count(self, at, format!("{again} → counted once"), 1, &failed);
+                text += " → counted once";
+                text += &sum(at, 1);
             }
             generation = generation.max(sequence);
-        }
-        if let Some(joined) = joins.filter(|_| episode.counts() && generation > 0) {
-            count(self, joined, late(generation), generation, "");
+            if let Some(cause) = &attempt.cause {
+                text += &format!("; that attempt failed: {cause}");
+            }
+            self.say(at, Some(episode), text);
         }
     }
 }
