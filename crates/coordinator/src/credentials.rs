@@ -18,6 +18,8 @@ use sha2::{Digest, Sha256};
 use steadfast_hocon::{Kind, Object, Position, Problem, Value};
 use subtle::ConstantTimeEq;
 
+use crate::secrets::hexadecimal;
+
 /// The longest name of a token, in characters.
 const MAX_NAME_CHARS: usize = 64;
 const KEYS: [&str; 3] = ["name", "role", "sha256"];
@@ -88,7 +90,7 @@ impl Entry {
 
     /// The token's SHA-256 in hexadecimal digits.
     pub fn sha256(&self) -> String {
-        self.sha256.iter().map(|byte| format!("{byte:02x}")).collect()
+        hexadecimal(&self.sha256)
     }
 }
 

@@ -23,8 +23,7 @@ pub(crate) struct JobView {
 impl JobView {
     /// What readers see is durable.
     pub fn durable_ledger(&self) -> Option<DurableLedger> {
-        let ledger = self.ledger.clone()?;
-        Some(DurableLedger { ledger, redo: self.record.redo.clone() })
+        Some(self.record.durable_ledger(self.ledger.clone()?))
     }
 
     pub fn evaluation(&self, watermarks: Watermarks) -> Evaluation {

@@ -297,6 +297,12 @@ pub struct DurableLedger {
 }
 
 impl JobRecord {
+    /// This job's ledger, where both are as the last commit left them.
+    #[must_use]
+    pub fn durable_ledger(&self, ledger: Arc<JobLedger>) -> DurableLedger {
+        DurableLedger { ledger, redo: self.redo.clone() }
+    }
+
     /// The record to commit alone when the store refused `refused`, its ledger: what was refused is owed
     /// where it can be taken in again from the journal. Its expected revision stays ahead of the stored
     /// one, so that a ledger which is behind is never taken for one that is complete.

@@ -99,7 +99,7 @@ impl Durable {
     /// A job's ledger, as a coordinator that asks for it would have seen it.
     pub fn durable_ledger(&self, job: JobId) -> Option<DurableLedger> {
         let (ledger, record) = (self.ledgers.get(&job)?, self.jobs.get(&job)?);
-        Some(DurableLedger { ledger: Arc::clone(ledger), redo: record.redo.clone() })
+        Some(record.durable_ledger(Arc::clone(ledger)))
     }
 
     /// Begins a term, and moves the head to it.

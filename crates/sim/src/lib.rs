@@ -49,7 +49,7 @@ pub use invariants::{Invariant, JobTrace};
 pub use mutation::Mutation;
 use plan::Plan;
 pub use recording::Recording;
-pub use running_jobs::RunningJobs;
+pub use running_jobs::{RunningJobs, task};
 pub use sights::{Sight, Sights};
 use steadfast_model::LossCause;
 use trace::Trace;

@@ -137,7 +137,7 @@ fn job(number: u64, zone: &str, tracked: bool) -> JobSpec {
 }
 
 /// One container of a program that says nothing of its progress.
-pub(crate) fn task() -> TaskSpec {
+pub fn task() -> TaskSpec {
     TaskSpec {
         name: "task".to_owned(),
         parallelism: 1,

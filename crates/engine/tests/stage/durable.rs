@@ -107,8 +107,7 @@ impl Durable {
     }
 
     pub fn durable_ledger(&self, job: JobId) -> Option<DurableLedger> {
-        let redo = self.jobs.get(&job)?.redo.clone();
-        Some(DurableLedger { ledger: Arc::new(self.ledger(job)?), redo })
+        Some(self.jobs.get(&job)?.durable_ledger(Arc::new(self.ledger(job)?)))
     }
 
     /// A ledger with what stands in its job's record alone.

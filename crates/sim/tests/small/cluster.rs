@@ -103,8 +103,7 @@ impl Durable {
     }
 
     pub fn durable_ledger(&self) -> Option<DurableLedger> {
-        let ledger = Arc::new(self.ledger()?.clone());
-        Some(DurableLedger { ledger, redo: self.record()?.redo.clone() })
+        Some(self.record()?.durable_ledger(Arc::new(self.ledger()?.clone())))
     }
 
     /// Makes one part of these steps durable. A refused ledger is left out, and the job's record says

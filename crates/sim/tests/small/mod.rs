@@ -13,8 +13,9 @@ use steadfast_engine::Settings;
 use steadfast_engine::records::MemberRecord;
 use steadfast_model::{
     ContainerPolicy, FEATURE_LEVEL, JobMode, JobSpec, LeaseTerms, MemberUuid, PipelineSpec,
-    RetryPolicy, TaskSpec, Timestamp, ValidatorKind,
+    RetryPolicy, Timestamp,
 };
+use steadfast_sim::task;
 
 /// Attempts that make the job dirty.
 pub const THRESHOLD: u64 = 2;
@@ -57,18 +58,7 @@ pub fn job(retries: u32) -> JobSpec {
 }
 
 fn pipeline(name: &str) -> PipelineSpec {
-    PipelineSpec {
-        name: name.to_owned(),
-        member_tags: BTreeMap::new(),
-        tasks: vec![TaskSpec {
-            name: "task".to_owned(),
-            parallelism: 1,
-            command: vec!["program".to_owned()],
-            environment: BTreeMap::new(),
-            validator: ValidatorKind::Wrapper,
-            progress_timeout_ms: 0,
-        }],
-    }
+    PipelineSpec { name: name.to_owned(), member_tags: BTreeMap::new(), tasks: vec![task()] }
 }
 
 /// The members' names in order: where slots are equal, the lower one is taken first.
