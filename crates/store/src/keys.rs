@@ -188,6 +188,10 @@ impl Range {
         self.from.as_str() <= key && key < self.to.as_str()
     }
 
+    pub(crate) fn overlaps(&self, other: &Self) -> bool {
+        self.from < other.to && other.from < self.to
+    }
+
     /// Everything that a leader starts from.
     pub(crate) fn loaded() -> &'static [Self] {
         static LOADED: LazyLock<Vec<Range>> = LazyLock::new(|| {

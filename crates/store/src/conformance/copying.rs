@@ -36,6 +36,7 @@ pub struct Pair {
 pub async fn suite(mut fresh: impl FnMut() -> Pair) {
     everything_arrives(fresh()).await;
     a_copy_that_ended_anywhere_is_begun_anew(&mut fresh).await;
+    a_source_that_went_on_is_copied_as_it_is_now(fresh()).await;
     what_is_not_empty_is_left_alone(fresh()).await;
     what_is_a_store_is_left_alone(fresh()).await;
     what_is_no_store_is_refused(fresh()).await;
@@ -222,6 +223,34 @@ async fn assert_ended(pair: &Pair, before: &BTreeMap<String, Vec<u8>>, moved: bo
     assert_arrived(before, &dump(&pair.to).await);
     let store = pair.to.store().await.expect("it opens");
     lead(&store).await.resign().await;
+}
+
+/// Coordinators go on with the source after a copy was broken off: what they have removed meanwhile is not left
+/// at the target, of whatever kind it is.
+async fn a_source_that_went_on_is_copied_as_it_is_now(pair: Pair) {
+    fill(&pair.from, 1).await;
+    let before_comparing = |step| matches!(step, Progress::Verify(..));
+    let ended = copied_until(&request(&pair), before_comparing).await;
+    assert!(matches!(ended, Err(CopyError::Stopped)), "{ended:?}");
+    let everything_arrived = dump(&pair.to).await;
+
+    let opened = pair.from.open().expect("it opens").expect("it is there");
+    let head = opened.rows(keys::Range::only(keys::HEAD), 1).await.expect("it is read").remove(0).1;
+    for kind in Kind::ALL.iter().filter(|kind| **kind != Kind::Head) {
+        let copied = everything_arrived.keys().any(|key| kind.range().contains(key));
+        assert!(copied || *kind == Kind::Leader || *kind == Kind::Announced, "{kind:?}");
+        let removed = vec![Write::DeleteRange(kind.range())];
+        assert_eq!(opened.write_if(Some(head.clone()), removed).await, Ok(true));
+    }
+    drop(opened);
+    assert_eq!(dump(&pair.from).await.len(), 1, "the head alone is left");
+    copied(&request(&pair)).await.expect("it is copied");
+    let left: Vec<_> = dump(&pair.to).await.into_keys().collect();
+    assert_eq!(
+        left,
+        [keys::HEAD, keys::PROCESSED],
+        "how far it has come is written by whoever leads"
+    );
 }
 
 async fn what_is_not_empty_is_left_alone(pair: Pair) {

@@ -151,16 +151,20 @@ impl Rows for SqlRows<'_> {
     }
 
     fn scan(&self, range: &Range, limit: usize) -> Result<Vec<(String, Vec<u8>)>, StoreError> {
-        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let sql_limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let scan = || {
             let sql =
                 "SELECT key, value FROM records WHERE key >= ?1 AND key < ?2 ORDER BY key LIMIT ?3";
             let mut select = self.0.prepare_cached(sql)?;
-            let rows = select.query_map(params![range.from, range.to, limit], |row| {
+            let rows = select.query_map(params![range.from, range.to, sql_limit], |row| {
                 Ok((row.get(0)?, row.get(1)?))
             })?;
-            let found = rows.collect::<rusqlite::Result<Vec<_>>>()?;
-            if *range == Range::ledgers() { ledgers::add_all(self.0, found) } else { Ok(found) }
+            let mut found = rows.collect::<rusqlite::Result<Vec<_>>>()?;
+            if range.overlaps(&Range::ledgers()) {
+                found = ledgers::add(self.0, range, found)?;
+                found.truncate(limit);
+            }
+            Ok(found)
         };
         scan().map_err(|error| reading(&error))
     }
@@ -185,6 +189,9 @@ impl RowsMut for SqlRows<'_> {
     }
 
     fn delete_range(&mut self, range: &Range) -> Result<(), Refusal> {
+        if range.overlaps(&Range::ledgers()) {
+            ledgers::delete_range(self.0, range).map_err(|error| refusal(&error))?;
+        }
         let sql = "DELETE FROM records WHERE key >= ?1 AND key < ?2";
         self.execute(sql, params![range.from, range.to])
     }

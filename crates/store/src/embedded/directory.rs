@@ -69,6 +69,14 @@ impl Directory {
     }
 }
 
+impl Drop for Directory {
+    fn drop(&mut self) {
+        // Closing is not enough: a process that is just being started, and does not yet run its own program,
+        // has a copy of every open file, and a lock is held until the last copy is closed.
+        let _ = self.lock.unlock();
+    }
+}
+
 fn file(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false).mode(0o600).open(path)

@@ -5,10 +5,10 @@
 //! its own table six share one, and each is found by a number in one tree instead of by a text in two.
 //! Up to format 3 they lay among the other records: such a one counts until its job's next is written.
 
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::{Connection, OptionalExtension, Row};
 use steadfast_model::JobId;
 
-use crate::keys;
+use crate::keys::{self, Range};
 
 /// Added to a store that has none.
 pub(super) const SCHEMA: &str =
@@ -24,22 +24,26 @@ pub(super) fn get(connection: &Connection, job: JobId) -> rusqlite::Result<Optio
     select.query_row([row_id(job)], |row| row.get(0)).optional()
 }
 
-/// Adds all of them to `found`, where they win over those of older formats.
-pub(super) fn add_all(
+/// Adds those of the range to `found`, where they win over those of older formats.
+pub(super) fn add(
     connection: &Connection,
+    range: &Range,
     found: Vec<(String, Vec<u8>)>,
 ) -> rusqlite::Result<Vec<(String, Vec<u8>)>> {
     let mut found: std::collections::BTreeMap<_, _> = found.into_iter().collect();
     let mut select = connection.prepare_cached("SELECT job, value FROM ledgers")?;
-    let rows = select.query_map([], |row| {
-        let job = JobId::new(row.get::<_, i64>(0)?.cast_unsigned());
-        Ok((keys::ledger(job), row.get(1)?))
-    })?;
-    for row in rows {
-        let (key, value) = row?;
-        found.insert(key, value);
+    let mut rows = select.query([])?;
+    while let Some(row) = rows.next()? {
+        let key = keys::ledger(job_at(row)?);
+        if range.contains(&key) {
+            found.insert(key, row.get(1)?);
+        }
     }
     Ok(found.into_iter().collect())
+}
+
+fn job_at(row: &Row<'_>) -> rusqlite::Result<JobId> {
+    Ok(JobId::new(row.get::<_, i64>(0)?.cast_unsigned()))
 }
 
 pub(super) fn put(connection: &Connection, job: JobId, value: &[u8]) -> rusqlite::Result<usize> {
@@ -49,4 +53,14 @@ pub(super) fn put(connection: &Connection, job: JobId, value: &[u8]) -> rusqlite
 
 pub(super) fn delete(connection: &Connection, job: JobId) -> rusqlite::Result<usize> {
     connection.prepare_cached("DELETE FROM ledgers WHERE job = ?1")?.execute([row_id(job)])
+}
+
+/// Rows lie in the order of the numbers, which is not the order of the keys: each is looked at.
+pub(super) fn delete_range(connection: &Connection, range: &Range) -> rusqlite::Result<()> {
+    let mut select = connection.prepare_cached("SELECT job FROM ledgers")?;
+    let jobs = select.query_map([], job_at)?.collect::<rusqlite::Result<Vec<_>>>()?;
+    for job in jobs.into_iter().filter(|job| range.contains(&keys::ledger(*job))) {
+        delete(connection, job)?;
+    }
+    Ok(())
 }
