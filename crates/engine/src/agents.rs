@@ -1,10 +1,10 @@
 //! Agents: who they are, and what they hold compared with what they should hold.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use steadfast_model::{ContainerEvent, ExecutionId, InvalidReason, LossCause, MemberUuid};
 
-use crate::containers::Answer;
+use crate::containers::{Answer, Container};
 use crate::draft::Draft;
 use crate::engine::Engine;
 use crate::input::{Connection, Reporter};
@@ -159,24 +159,33 @@ impl Engine {
         d.send(connection, AgentMessage::LeaveAcknowledged);
     }
 
-    /// Containers of a member that is away or suspected get what is left of their lease, not a new one.
+    /// Containers of a member that is away or suspected get what is left of their lease, not a new one. Once it
+    /// is heard again, it no longer matters to who waits there for an old copy's end whether it is lost.
     pub(crate) fn apply_holds(&mut self, d: &mut Draft) {
         for (uuid, held) in self.members.hold_changes() {
             let Some(member) = self.members.get(uuid) else { continue };
             let ask_in_ms = self.members.decided_in_ms(member);
+            let mut waiting = BTreeSet::new();
             for execution in &member.containers {
-                if self.containers.get(*execution).is_some_and(|at| at.answer == Answer::Live) {
-                    d.step.index.push(if held {
+                match self.containers.get(*execution) {
+                    None => {}
+                    Some(Container { answer: Answer::Live, .. }) => d.step.index.push(if held {
                         IndexChange::Hold(*execution, ask_in_ms)
                     } else {
                         IndexChange::Release(*execution)
-                    });
+                    }),
+                    Some(old) => drop(waiting.insert((old.job, old.pipeline))),
                 }
             }
             if let Some(member) = self.members.get_mut(uuid) {
                 member.held = held;
             }
             self.place_again |= !held;
+            if !held {
+                for (job, pipeline) in waiting {
+                    self.advance(job, pipeline, d);
+                }
+            }
         }
     }
 }

@@ -5,11 +5,11 @@
 //! that what is refused then, or a refused recovery or end, is lost for good and said to be.
 
 use steadfast_ledger::{JobLedger, TrackingLostCause};
-use steadfast_model::{JobId, LedgerRevision, MemberEventSeq, PipelineId, PipelineStatus};
+use steadfast_model::{JobId, LedgerRevision, MemberEventSeq, PipelineId};
 
 use crate::draft::Draft;
 use crate::engine::Engine;
-use crate::records::{DurableLedger, MemberEvent, PipelineRecord};
+use crate::records::{DurableLedger, MemberEvent};
 
 /// Events that the journal keeps for jobs that lag.
 pub(crate) const JOURNAL_EVENTS: usize = 1_000;
@@ -37,7 +37,7 @@ impl Engine {
             *ledger = JobLedger::clone(&durable.ledger);
             job.record.owed_since = Some(ledger.watermark().next());
             job.record.ledger_revision = Some(refused.next());
-            for pipeline in job.record.pipelines.iter_mut().filter(|pipeline| waits(pipeline)) {
+            for pipeline in job.record.pipelines.iter_mut().filter(|pipeline| pipeline.waits()) {
                 pipeline.recovery = None;
             }
         } else {
@@ -74,7 +74,7 @@ impl Engine {
                 .collect();
             let _ = ledger.member_lost(event, &affected, &[]);
         }
-        for pipeline in record.pipelines.iter_mut().filter(|pipeline| waits(pipeline)) {
+        for pipeline in record.pipelines.iter_mut().filter(|pipeline| pipeline.waits()) {
             pipeline.recovery = ledger.prepare(pipeline.id);
         }
         record.owed_since = None;
@@ -110,10 +110,4 @@ impl Engine {
     pub(crate) fn unprocessed(&self, processed: MemberEventSeq) -> Vec<MemberEvent> {
         self.journal.iter().filter(|event| event.seq > processed).cloned().collect()
     }
-}
-
-/// Whether the pipeline's next deployment is being prepared.
-fn waits(pipeline: &PipelineRecord) -> bool {
-    use PipelineStatus::{Created, Failing, Scheduled};
-    matches!(pipeline.status, Failing | Created | Scheduled)
 }

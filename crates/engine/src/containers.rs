@@ -76,6 +76,8 @@ impl Containers {
 pub(crate) enum Obstacle {
     /// The index has yet to tell its last answer.
     LastAnswer,
+    /// Nobody knows yet whether its member is lost, and so what the next deployment recovers from.
+    Doubt,
     /// Its member is present and has yet to prove its end. Asked again at this moment.
     Proof { again: Timestamp },
     /// Nobody can prove its end; its lease is over at this moment.
@@ -143,19 +145,18 @@ impl Engine {
         }
     }
 
-    /// A container failed whose member is away, or silent for so long that leases are held back: a symptom of
-    /// the member's loss, or a failure of its own? Nobody can tell until the member's fate is decided. Taken
-    /// for an ordinary failure at once, a loss that is declared a moment later would find nothing there and
-    /// go uncounted.
+    /// A container ended whose member is in doubt: a symptom of the member's loss, or an end of its own?
+    /// Nobody can tell until the member's fate is decided. Taken in at once, a loss that is declared a moment
+    /// later would find nothing there and go uncounted. A present container's success is nobody's symptom.
     fn is_for_the_member_to_tell(&self, execution: ExecutionId, event: &ContainerEvent) -> bool {
         let succeeded = matches!(
             event,
             ContainerEvent::Ended { outcome: Some(Outcome::Exited { code: 0 }), proof: Some(_) }
         );
-        let live = self.containers.get(execution).filter(|at| at.answer == Answer::Live);
-        let member = live.and_then(|at| self.members.get(at.member));
-        let is_open = |member: &Member| member.held || member.connection().is_none();
-        !succeeded && member.is_some_and(|member| !member.is_lost() && is_open(member))
+        let Some(at) = self.containers.get(execution) else { return false };
+        let member = self.members.get(at.member);
+        let is_news = !(succeeded && at.answer == Answer::Live);
+        is_news && member.is_some_and(Member::is_in_doubt)
     }
 
     /// Takes in what is said about a container. An id that is not a present one, or news that is not
@@ -369,6 +370,10 @@ impl Engine {
     pub(crate) fn obstacle(&self, leftover: &ContainerRecord, now: Timestamp) -> Option<Obstacle> {
         let at = self.containers.get(leftover.id)?;
         let spec = &self.jobs.get(&at.job)?.record.spec.container;
+        let is_in_doubt = self.members.get(at.member).is_some_and(Member::is_in_doubt);
+        if is_in_doubt && !leftover.ended_unproven {
+            return Some(Obstacle::Doubt);
+        }
         if !spec.validator_enabled {
             return None;
         }

@@ -5,28 +5,30 @@
 //! the task groups fail and the pipeline restores within its limit with its attempt prepared, or the
 //! episode is aborted and the job fails. The cost follows the affected jobs, not all of them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use steadfast_ledger::{Expired, SharedLoss};
 use steadfast_model::{
-    JobId, LeaveClassification, LossCause, MemberEventSeq, MemberUuid, PipelineId, PipelineStatus,
-    TaskGroupId, TaskGroupStatus, Timestamp,
+    ExecutionId, JobId, JobStatus, LeaveClassification, LossCause, MemberEventSeq, MemberUuid,
+    PipelineId, PipelineStatus, TaskGroupId, TaskGroupStatus, Timestamp,
 };
 
 use crate::causes::FirstCause;
-use crate::containers::Answer;
+use crate::containers::{Answer, Container};
 use crate::draft::Draft;
 use crate::engine::{Engine, Job};
 use crate::records::{FailureKind, MemberEvent, OperatorRequest};
 use crate::step::MemberWrite;
 
-/// What one job has on the lost member.
+/// What one job has on the lost member: task groups by pipeline.
 #[derive(Default)]
 pub(crate) struct Stake {
-    /// Task groups whose present container is there, by pipeline.
+    /// Those whose present container is there.
     pub present: BTreeMap<PipelineId, Vec<TaskGroupId>>,
-    /// Pipelines that wait for the end of an old copy there.
-    pub waiting: Vec<PipelineId>,
+    /// Those that are being cancelled there, for the next deployment of a pipeline that failed before.
+    pub canceling: BTreeMap<PipelineId, Vec<TaskGroupId>>,
+    /// Pipelines that wait for the end of an old copy there, whatever for.
+    pub waiting: BTreeSet<PipelineId>,
 }
 
 impl Engine {
@@ -108,11 +110,24 @@ impl Engine {
             let stake = stakes.entry(at.job).or_default();
             if at.answer == Answer::Live {
                 stake.present.entry(at.pipeline).or_default().push(at.group);
-            } else if !stake.waiting.contains(&at.pipeline) {
-                stake.waiting.push(at.pipeline);
+                continue;
+            }
+            stake.waiting.insert(at.pipeline);
+            if self.is_canceling(*execution, at) {
+                stake.canceling.entry(at.pipeline).or_default().push(at.group);
             }
         }
         stakes
+    }
+
+    /// Whether a container is being cancelled so that its pipeline can be deployed again: it was revoked, and
+    /// nobody has said that it ended.
+    fn is_canceling(&self, execution: ExecutionId, at: Container) -> bool {
+        let Some(job) = self.jobs.get(&at.job) else { return false };
+        let Some(pipeline) = job.record.pipeline(at.pipeline) else { return false };
+        let old = pipeline.leftovers().find(|old| old.id == execution);
+        let restores = !matches!(job.record.status, JobStatus::Failing | JobStatus::Canceling);
+        restores && pipeline.waits() && old.is_some_and(|old| !old.ended_unproven)
     }
 
     fn lose_for_job(
@@ -126,8 +141,9 @@ impl Engine {
         self.catch_up(id, d);
         let Some(job) = self.jobs.get_mut(&id) else { return };
         if let Some(ledger) = job.ledger.kept_mut() {
-            let affected: Vec<PipelineId> = stake.present.keys().copied().collect();
-            let groups: Vec<TaskGroupId> = stake.present.values().flatten().copied().collect();
+            let affected: BTreeMap<_, _> = stake.present.iter().chain(&stake.canceling).collect();
+            let groups: Vec<TaskGroupId> = affected.values().copied().flatten().copied().collect();
+            let affected: Vec<PipelineId> = affected.into_keys().copied().collect();
             if !affected.is_empty() {
                 let (redo, stored) = (&mut job.record.redo, job.stored_ledger);
                 let _ = redo.member_lost(ledger, stored, loss, &affected, &groups);
@@ -158,10 +174,43 @@ impl Engine {
             }
             self.fail_pipeline(id, *pipeline_id, &first, d);
         }
+        for pipeline in stake.canceling.keys() {
+            self.lose_canceling(id, *pipeline, event, d);
+        }
         for pipeline in &stake.waiting {
             self.advance(id, *pipeline, d);
         }
         self.watch_expiry(id, d.now);
+    }
+
+    /// The pipeline failed before, and the loss may well be why: a peer of the lost container failed first, or
+    /// another member's loss was declared first. Its next deployment recovers from this loss as well.
+    fn lose_canceling(
+        &mut self,
+        id: JobId,
+        pipeline_id: PipelineId,
+        event: &MemberEvent,
+        d: &mut Draft,
+    ) {
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        let burns_a_restore = job.record.spec.retry.count_member_loss
+            || event.classification == LeaveClassification::PlannedVerified;
+        let Some(pipeline) = job.pipeline(pipeline_id) else { return };
+        // Not so where a walk is finished by another coordinator.
+        if pipeline.losses.contains(&event.seq) {
+            return;
+        }
+        if pipeline.losses.is_empty() && !burns_a_restore {
+            pipeline.budget_used = pipeline.budget_used.saturating_sub(1);
+        }
+        pipeline.losses.push(event.seq);
+        let (redo, stored) = (&mut job.record.redo, job.stored_ledger);
+        let ledger = job.ledger.kept_mut();
+        let prepared = ledger.and_then(|ledger| redo.prepare(ledger, stored, pipeline_id));
+        if let Some(pipeline) = job.pipeline(pipeline_id) {
+            pipeline.recovery = prepared;
+        }
+        d.job(id);
     }
 
     /// Sets the alarm for the parking of an episode that may never be deployed.

@@ -116,6 +116,13 @@ impl Member {
         self.record.lost.is_some()
     }
 
+    /// Whether nobody knows if it is lost: it is away, or silent for so long that leases are held back. A
+    /// drained one's loss is in the journal already.
+    pub fn is_in_doubt(&self) -> bool {
+        let unheard = self.held || self.connection().is_none();
+        unheard && !self.is_lost() && !self.record.draining
+    }
+
     /// Slots that are taken, old copies that are not proven gone included.
     pub fn used_slots(&self) -> u32 {
         u32::try_from(self.containers.len()).unwrap_or(u32::MAX)

@@ -213,7 +213,7 @@ impl Engine {
                     self.remove_leftover(leftover.id, at, d);
                     continue;
                 }
-                Some(Obstacle::LastAnswer) => {}
+                Some(Obstacle::LastAnswer | Obstacle::Doubt) => {}
                 Some(Obstacle::Lease { until }) => self.alarm(until, job_id, pipeline_id),
                 Some(Obstacle::Proof { again }) => {
                     self.ask_for_proof(leftover, at, d);

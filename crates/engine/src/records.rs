@@ -326,6 +326,12 @@ impl PipelineRecord {
         self.task_groups.iter().flat_map(|group| &group.leftovers)
     }
 
+    /// Whether its next deployment is being prepared.
+    pub(crate) fn waits(&self) -> bool {
+        use PipelineStatus::{Created, Failing, Scheduled};
+        matches!(self.status, Failing | Created | Scheduled)
+    }
+
     /// Keeps a failure within the bound.
     pub(crate) fn note_failure(&mut self, failure: Failure) {
         if self.failures.len() == MAX_FAILURES {

@@ -4,7 +4,7 @@
 //! A step is told in the order in which its parts happened: what the input reported, the member's loss
 //! that was journalled, the jobs that can no longer restore, the pipelines that were deployed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use steadfast_engine::records::{JobRecord, PipelineRecord};
 use steadfast_engine::{Effect, Input, JobStep, Reply, Step};
@@ -24,7 +24,7 @@ pub(crate) enum Fact {
     Failed(PipelineId),
     /// Every container of a pipeline's present attempt has been started, or has finished.
     Ran(PipelineId),
-    /// A member was lost on which these pipelines had containers of their present attempt.
+    /// A member was lost on which these pipelines had containers of their last attempt that had not ended.
     Lost { member: MemberUuid, pipelines: Vec<PipelineId>, planned: bool },
     /// It can no longer restore: it fails, is cancelled, or has ended.
     Over,
@@ -36,20 +36,24 @@ pub(crate) enum Fact {
 struct Seat {
     member: MemberUuid,
     started: bool,
-    finished: bool,
+    /// Its end was reported, or it never began and is known to be gone.
+    ended: bool,
 }
 
-/// A pipeline's present attempt; no seats when it has failed.
+/// A pipeline's last attempt. Once it has failed it has yet to end on every seat.
 #[derive(Clone, Debug, Default)]
 struct Attempt {
     number: u32,
     seats: BTreeMap<ExecutionId, Seat>,
     ran: bool,
+    failed: bool,
 }
 
 #[derive(Clone, Debug, Default)]
 struct Job {
     attempts: BTreeMap<PipelineId, Attempt>,
+    /// Whether an old copy is waited for.
+    waits: bool,
     over: bool,
 }
 
@@ -107,25 +111,21 @@ impl Story {
         let Some((id, pipeline)) = self.places.get(&execution).copied() else { return };
         let Some(job) = self.jobs.get_mut(&id).filter(|job| !job.over) else { return };
         let Some(attempt) = job.attempts.get_mut(&pipeline) else { return };
-        let Some(seat) = attempt.seats.get_mut(&execution).filter(|seat| !seat.finished) else {
+        let Some(seat) = attempt.seats.get_mut(&execution).filter(|seat| !seat.ended) else {
             return;
         };
         match event {
             ContainerEvent::Started { .. } => seat.started = true,
-            ContainerEvent::Ended {
-                outcome: Some(Outcome::Exited { code: 0 }),
-                proof: Some(_),
-            } => {
-                seat.finished = true;
-            }
-            ContainerEvent::Ended { .. } => {
-                attempt.seats.clear();
-                facts.push((id, Fact::Failed(pipeline)));
-                return;
+            ContainerEvent::Ended { outcome, proof } => {
+                seat.ended = true;
+                let succeeded = *outcome == Some(Outcome::Exited { code: 0 }) && proof.is_some();
+                if !succeeded && !std::mem::replace(&mut attempt.failed, true) {
+                    facts.push((id, Fact::Failed(pipeline)));
+                }
             }
         }
-        let all = attempt.seats.values().all(|seat| seat.started || seat.finished);
-        if all && !std::mem::replace(&mut attempt.ran, true) {
+        let all = attempt.seats.values().all(|seat| seat.started || seat.ended);
+        if all && !attempt.failed && !std::mem::replace(&mut attempt.ran, true) {
             facts.push((id, Fact::Ran(pipeline)));
         }
     }
@@ -134,8 +134,8 @@ impl Story {
         for (id, job) in self.jobs.iter_mut().filter(|(_, job)| !job.over) {
             let mut affected = Vec::new();
             for (pipeline, attempt) in &mut job.attempts {
-                if attempt.seats.values().any(|seat| seat.member == member && !seat.finished) {
-                    attempt.seats.clear();
+                if attempt.seats.values().any(|seat| seat.member == member && !seat.ended) {
+                    attempt.failed = true;
                     affected.push(*pipeline);
                 }
             }
@@ -157,7 +157,7 @@ impl Story {
         let Some(record) = step.writes.record.as_deref().or(ended) else { return };
         self.jobs.entry(step.job).or_insert_with(|| {
             facts.push((step.job, Fact::Submitted(Box::new(JobSpec::clone(&record.spec)))));
-            Job::default()
+            Job { waits: record.spec.container.validator_enabled, ..Job::default() }
         });
         let over = matches!(record.status, JobStatus::Failing | JobStatus::Canceling);
         if over || record.status.is_terminal() {
@@ -171,11 +171,20 @@ impl Story {
         for pipeline in &record.pipelines {
             let attempt = job.attempts.entry(pipeline.id).or_default();
             if pipeline.attempt > attempt.number {
-                *attempt = Attempt { number: pipeline.attempt, seats: seats(pipeline), ran: false };
+                let (number, seats) = (pipeline.attempt, seats(pipeline));
+                *attempt = Attempt { number, seats, ran: false, failed: false };
                 for execution in attempt.seats.keys() {
                     self.places.insert(*execution, (id, pipeline.id));
                 }
                 facts.push((id, Fact::Deployed(pipeline.id)));
+            }
+            // What never began is known to be gone as soon as it is taken back.
+            let groups = pipeline.task_groups.iter();
+            let kept = groups.flat_map(|group| group.container.iter().chain(&group.leftovers));
+            let kept: BTreeSet<ExecutionId> = kept.map(|container| container.id).collect();
+            for (execution, seat) in &mut attempt.seats {
+                let may_be_gone = !seat.started || !job.waits;
+                seat.ended |= attempt.failed && may_be_gone && !kept.contains(execution);
             }
         }
     }
@@ -185,7 +194,7 @@ fn seats(pipeline: &PipelineRecord) -> BTreeMap<ExecutionId, Seat> {
     let containers = pipeline.task_groups.iter().filter_map(|group| group.container.as_ref());
     containers
         .map(|container| {
-            (container.id, Seat { member: container.member, started: false, finished: false })
+            (container.id, Seat { member: container.member, started: false, ended: false })
         })
         .collect()
 }

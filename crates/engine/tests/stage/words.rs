@@ -66,7 +66,7 @@ pub fn job_spec(words: &Words<'_>) -> JobSpec {
         },
         dirty_threshold: threshold,
         container: ContainerPolicy {
-            validator_enabled: true,
+            validator_enabled: !words.has("no-validator"),
             lease: LeaseTerms { lease_ms: 15_000, grace_ms: 5_000, schedule_ms: 1_000 },
             samza: false,
         },

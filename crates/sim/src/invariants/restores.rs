@@ -15,6 +15,8 @@ use crate::story::Fact;
 #[derive(Clone, Copy)]
 enum Cause {
     Ordinary,
+    /// While its restore waited for an old copy, that one's member left as planned.
+    OrdinaryThenPlanned,
     MemberLoss,
     Planned,
 }
@@ -22,9 +24,19 @@ enum Cause {
 impl Cause {
     fn burns(self, policy: &RetryPolicy) -> u32 {
         match self {
-            Self::Ordinary => 1,
+            Self::Ordinary | Self::OrdinaryThenPlanned => 1,
             Self::MemberLoss => u32::from(policy.count_member_loss),
             Self::Planned => 0,
+        }
+    }
+
+    /// A restore has the cause that it was first seen to have. But a failure that a member's loss joins while
+    /// its restore waits is that loss's symptom.
+    fn joined_by(self, next: Self) -> Self {
+        match (self, next) {
+            (Self::Ordinary, Self::MemberLoss) => Self::MemberLoss,
+            (Self::Ordinary, Self::Planned) => Self::OrdinaryThenPlanned,
+            (first, _) => first,
         }
     }
 }
@@ -85,7 +97,8 @@ impl RestoresWithinLimit {
     }
 
     fn failed(&mut self, job: JobId, pipeline: PipelineId, cause: Cause) {
-        self.budgets.entry((job, pipeline)).or_default().failed = Some(cause);
+        let budget = self.budgets.entry((job, pipeline)).or_default();
+        budget.failed = Some(budget.failed.map_or(cause, |first| first.joined_by(cause)));
     }
 
     fn deployed(&mut self, job: JobId, pipeline: PipelineId) -> Result<(), String> {

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use steadfast_engine::records::JobRecord;
+use steadfast_engine::records::{ContainerRecord, JobRecord};
 use steadfast_ledger::Evaluation;
 use steadfast_model::{EvaluationStatus, JobStatus, MemberUuid, PipelineId, PipelineStatus};
 
@@ -14,7 +14,8 @@ use super::THRESHOLD;
 /// What happened to the job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fact {
-    /// A member left, and these pipelines had a container of their present attempt there.
+    /// A member left, and these pipelines had a container there that was not known to have ended: one of
+    /// their present attempt, or of one that failed and is to be deployed again.
     Lost(MemberUuid, Vec<PipelineId>),
     /// A pipeline reached `DEPLOYING`.
     Deployed(PipelineId),
@@ -27,20 +28,21 @@ pub enum Fact {
 /// What a step did to the job, read off its record before and after, and of the members lost in it.
 pub fn facts(before: &JobRecord, after: &JobRecord, lost: &[MemberUuid]) -> Vec<Fact> {
     let mut facts = Vec::new();
-    for member in lost {
-        let has_one_there = |pipeline: &&steadfast_engine::records::PipelineRecord| {
-            let deployed =
-                matches!(pipeline.status, PipelineStatus::Deploying | PipelineStatus::Running);
-            let mut containers = pipeline.task_groups.iter().flat_map(|group| &group.container);
-            deployed && containers.any(|container| container.member == *member && !container.gone)
-        };
-        let affected = before.pipelines.iter().filter(has_one_there).map(|p| p.id).collect();
-        facts.push(Fact::Lost(*member, affected));
-    }
     let winds_down = |record: &JobRecord| {
         use JobStatus::{Canceled, Canceling, Failed, Failing, Finished};
         matches!(record.status, Failing | Failed | Canceling | Canceled | Finished)
     };
+    for member in lost {
+        let has_one_there = |pipeline: &&steadfast_engine::records::PipelineRecord| {
+            let groups = pipeline.task_groups.iter();
+            let mut containers =
+                groups.flat_map(|group| group.container.iter().chain(&group.leftovers));
+            let ended = |one: &ContainerRecord| one.gone || one.ended_unproven;
+            containers.any(|one| one.member == *member && !ended(one)) && !winds_down(before)
+        };
+        let affected = before.pipelines.iter().filter(has_one_there).map(|p| p.id).collect();
+        facts.push(Fact::Lost(*member, affected));
+    }
     for (was, is) in before.pipelines.iter().zip(&after.pipelines) {
         if is.attempt > was.attempt {
             facts.push(Fact::Deployed(is.id));
