@@ -84,6 +84,9 @@ impl Story<'_> {
             for failure in &pipeline.failures {
                 let kind = match failure.kind {
                     FailureKind::MemberLoss | FailureKind::Planned if tracked => continue,
+                    _ if failure.recovery.is_some() => {
+                        "before it had recovered: its next deployment goes on with the recovery"
+                    }
                     FailureKind::MemberLoss => "member loss",
                     FailureKind::Planned => "planned, burns no restore",
                     FailureKind::Program => "an ordinary failure, not counted",

@@ -8,7 +8,8 @@
 //! - one continuous recovery is one episode, however many pipelines and task groups it moves. Faults come
 //!   one at a time and each is waited out, so each incident is an episode of its own;
 //! - an episode counts as many attempts as its most often deployed pipeline was deployed;
-//! - a program that dies, a coordinator or a node of the store is no loss of a member and counts nothing.
+//! - a program that dies, a coordinator or a node of the store is no loss of a member and counts nothing; but
+//!   a loss counts, whichever of its symptoms is seen before it.
 //!
 //! `STEADFAST_E2E_SEED` draws the same faults again (not the same timing), `STEADFAST_E2E_LONG=1` makes it
 //! 100 rounds instead of 10.
@@ -47,6 +48,7 @@ fn after_every_random_fault_the_counts_equal_those_of_an_oracle_outside() {
         Fault::AgentKilled,
         Fault::AgentStopped,
         Fault::AgentTerminated,
+        Fault::PeerAndAgentKilled,
         Fault::ProgramKilled,
         Fault::CoordinatorKilled,
         Fault::CoordinatorKilledAfterAgent,
@@ -62,6 +64,9 @@ pub enum Fault {
     /// Until it is lost; then it goes on, and comes back as another member.
     AgentStopped,
     AgentTerminated,
+    /// A program somewhere else that belongs to the same pipeline goes just before: the loss is why the
+    /// coordinator sees it fail first.
+    PeerAndAgentKilled,
     ProgramKilled,
     /// The one that leads.
     CoordinatorKilled,

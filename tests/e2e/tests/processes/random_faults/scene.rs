@@ -68,7 +68,14 @@ impl<'a> Scene<'a> {
             one.task_groups.iter().any(|group| group.member_uuid.as_ref() == Some(&lost.uuid))
         };
         let hosted = job.pipelines.iter().enumerate().filter(|(_, one)| hosts(one));
-        let pipelines = hosted.map(|(position, _)| position).collect();
+        let pipelines: BTreeSet<usize> = hosted.map(|(position, _)| position).collect();
+        if fault == Fault::PeerAndAgentKilled {
+            let groups = pipelines.iter().flat_map(|hit| &job.pipelines[*hit].task_groups);
+            let mut peers = groups.filter(|group| group.member_uuid.as_ref() != Some(&lost.uuid));
+            if let Some(peer) = peers.next() {
+                self.cluster.process(peer.pid.expect("it runs")).signal(Signal::KILL);
+            }
+        }
         let (agent, coordinator) = (self.cluster.process(lost.pid), self.cluster.coordinator());
         let signal = match fault {
             Fault::AgentStopped => Signal::STOP,
