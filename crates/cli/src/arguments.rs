@@ -9,6 +9,8 @@ use clap::{Args, Parser, Subcommand};
 use steadfast_coordinator::Role;
 use steadfast_model::{JobId, RequestId};
 
+use crate::options::OptionArguments;
+
 /// Coordinates long-running jobs: one valid container per task group, and an honest recovery count.
 #[derive(Debug, Parser)]
 #[command(name = "steadfast", version, max_term_width = 100)]
@@ -62,6 +64,8 @@ pub enum Command {
     Store(StoreArguments),
     /// Make a token and its entry for the file of --auth
     Token(TokenArguments),
+    /// List the options: which value is in force, and where it came from
+    Config(ConfigArguments),
     /// Run a program under a container's lease
     Exec(ExecArguments),
 }
@@ -90,6 +94,8 @@ pub struct DevArguments {
     #[arg(long, value_name = "FILE")]
     pub auth: Vec<PathBuf>,
     #[command(flatten)]
+    pub options: OptionArguments,
+    #[command(flatten)]
     pub variables: Variables,
 }
 
@@ -104,6 +110,17 @@ pub struct CoordinatorArguments {
     /// Ask everybody for a token that is in this file, or in one of several; `steadfast token` makes them
     #[arg(long, value_name = "FILE")]
     pub auth: Vec<PathBuf>,
+    #[command(flatten)]
+    pub options: OptionArguments,
+}
+
+#[derive(Debug, Args)]
+pub struct ConfigArguments {
+    #[command(flatten)]
+    pub options: OptionArguments,
+    /// Print them as JSON on one line
+    #[arg(long)]
+    pub json: bool,
 }
 
 #[derive(Debug, Args)]
@@ -321,7 +338,7 @@ fn role(text: &str) -> Result<Role, String> {
     Role::named(text).ok_or_else(|| format!("expected one of {}", roles()))
 }
 
-fn pair(text: &str) -> Result<(String, String), String> {
+pub fn pair(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.trim().is_empty() => {
             Ok((name.trim().to_owned(), value.to_owned()))

@@ -16,6 +16,7 @@ mod documented;
 mod follow;
 mod job_document;
 mod logging;
+mod options;
 mod out;
 mod progress;
 mod random;

@@ -39,12 +39,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use steadfast_engine::Settings;
 use steadfast_model::Timestamp;
 use steadfast_store::{LeaderInfo, Store};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tracing::{info, warn};
+
+pub use steadfast_engine::Settings;
 
 pub use crate::credentials::{Credentials, Entry, Role};
 

@@ -52,7 +52,7 @@ pub use rest::{Answer, Rest};
 pub use rustix::process::Signal;
 pub use shapes::{
     AttemptOutcome, Classification, CoordinatorRole, DirtyTask, DirtyTaskSummary, Episode,
-    EpisodeStatus, Evaluation, Incident, Job, JobStatus, JobSummary, LossCause, Member,
+    EpisodeStatus, Episodes, Evaluation, Incident, Job, JobStatus, JobSummary, LossCause, Member,
     MemberStatus, Overview, Pipeline, PipelineStatus, Sentence, Standing, TaskGroup,
     TaskGroupStatus,
 };

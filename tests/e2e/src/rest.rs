@@ -247,7 +247,13 @@ impl Rest {
     /// The episodes of a job, oldest first.
     #[track_caller]
     pub fn episodes(&self, id: &str) -> Vec<Episode> {
-        self.read::<Episodes>(&format!("/job-info/{id}/recovery-episodes")).episodes
+        self.kept_episodes(id).episodes
+    }
+
+    /// The same, and how many more there were.
+    #[track_caller]
+    pub fn kept_episodes(&self, id: &str) -> Episodes {
+        self.read(&format!("/job-info/{id}/recovery-episodes"))
     }
 
     /// The story of a job.

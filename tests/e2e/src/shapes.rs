@@ -206,7 +206,7 @@ shape! {
 }
 shape! {
     /// `GET /job-info/:jobId/recovery-episodes`.
-    Episodes { episodes: Vec<Episode> }
+    Episodes { episodes: Vec<Episode>, dropped_episodes: u64 }
 }
 shape! {
     /// An episode.

@@ -9,14 +9,16 @@ use steadfast_coordinator::{Config, Credentials, check_address};
 use steadfast_store::{Embedded, Store, StoreError};
 
 use crate::arguments::{CoordinatorArguments, StoreUrl};
+use crate::options::Options;
 use crate::runtime::EndRequests;
 use crate::{logging, out, runtime};
 
 /// # Errors
-/// A token file is not right, the store cannot be opened, or the address cannot be listened on.
+/// A token file or an option is not right, the store cannot be opened, or the address cannot be listened on.
 pub fn run(arguments: CoordinatorArguments) -> anyhow::Result<u8> {
     logging::start()?;
-    let CoordinatorArguments { store, http, auth } = arguments;
+    let CoordinatorArguments { store, http, auth, options } = arguments;
+    let settings = Options::load(&options)?.settings;
     let credentials = credentials(&auth)?;
     check_address(http, credentials.is_some())?;
     let listen = with_port(http)?;
@@ -33,7 +35,7 @@ pub fn run(arguments: CoordinatorArguments) -> anyhow::Result<u8> {
             "steadfast: coordinator at {url}, its state in {place}; members join with \
              `steadfast agent --coordinators {url} --data DIR`"
         ));
-        let config = Config { listen, urls: vec![url], credentials, settings: Default::default() };
+        let config = Config { listen, urls: vec![url], credentials, settings };
         steadfast_coordinator::run(store, config, async move { end.next().await }).await?;
         Ok(0)
     })

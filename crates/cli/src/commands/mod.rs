@@ -1,6 +1,7 @@
 //! The commands, one module each.
 
 mod agent;
+mod config;
 mod coordinator;
 mod coordinators;
 mod dev;
@@ -51,6 +52,7 @@ pub fn run(arguments: Arguments) -> anyhow::Result<u8> {
         Command::PlannedLeave(arguments) => leave::plan(&arguments, &coordinators),
         Command::Store(arguments) => store::run(arguments),
         Command::Token(arguments) => token::run(&arguments),
+        Command::Config(arguments) => config::run(&arguments),
         Command::Exec(arguments) => exec::run(arguments),
     }
 }

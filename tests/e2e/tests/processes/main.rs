@@ -19,6 +19,7 @@ mod hurt_disk;
 mod logs;
 mod member_stopped;
 mod members_killed;
+mod options;
 mod planned_leave;
 mod program_killed;
 mod random_faults;

@@ -92,6 +92,8 @@ pub struct Setup {
     /// Of each member.
     pub slots: u32,
     pub keys: Option<Keys>,
+    /// As `--option` takes them, for every coordinator.
+    pub options: Vec<String>,
 }
 
 /// The processes, and what is needed to start one more.
@@ -194,11 +196,16 @@ impl<'a> Cluster<'a> {
             let text = path.to_str().map(str::to_owned);
             text.with_context(|| format!("the path {} has a name that is no text", path.display()))
         };
-        let owned = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
+        let owned = |words: &[&str]| -> Vec<String> {
+            words.iter().map(|word| (*word).to_owned()).collect()
+        };
         let mut arguments: Vec<String> = match role {
             Role::Coordinator(number) => {
                 let listen = self.setup.listen[number as usize - 1].to_string();
-                owned(&["coordinator", "--store", &self.setup.store, "--http", &listen])
+                let mut words =
+                    owned(&["coordinator", "--store", &self.setup.store, "--http", &listen]);
+                words.extend(self.setup.options.iter().map(|option| format!("--option={option}")));
+                words
             }
             Role::Member(number) => {
                 let data = text(&self.folder.member(number))?;

@@ -39,6 +39,7 @@ use super::coordinator::{credentials, with_port};
 use super::submit::{NotSubmitted, send};
 use crate::arguments::DevArguments;
 use crate::job_document::{JobDocument, render, share_out};
+use crate::options::Options;
 use crate::out::Account;
 use crate::runtime::EndRequests;
 use crate::{out, runtime};
@@ -49,7 +50,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 const INTERRUPTED: u8 = 130;
 
 /// # Errors
-/// The folder, the address or a token file cannot be used, or a process dies while the cluster starts.
+/// The folder, the address, an option or a token file cannot be used, or a process dies while the cluster starts.
 pub fn run(arguments: &DevArguments, coordinators: u32) -> anyhow::Result<u8> {
     anyhow::ensure!(
         coordinators == 1 || arguments.etcd.is_some(),
@@ -58,6 +59,8 @@ pub fn run(arguments: &DevArguments, coordinators: u32) -> anyhow::Result<u8> {
     let Some(documents) = load(arguments)? else { return Ok(COULD_NOT) };
     let has_credentials = credentials(&arguments.auth)?.is_some();
     check_address(arguments.http, has_credentials)?;
+    let options = Options::load(&arguments.options)?;
+    let options = options.iter().map(|(name, value, _)| format!("{name}={value}")).collect();
     let folder = Folder::hold(&arguments.data)?;
     let path = folder.path().display();
     out::line(&match &arguments.etcd {
@@ -74,7 +77,8 @@ pub fn run(arguments: &DevArguments, coordinators: u32) -> anyhow::Result<u8> {
     for _ in 1..coordinators {
         listen.push(with_port(SocketAddr::new(arguments.http.ip(), 0))?);
     }
-    let setup = Setup { listen, store: store(arguments, &folder)?, slots: arguments.slots, keys };
+    let (store, slots) = (store(arguments, &folder)?, arguments.slots);
+    let setup = Setup { listen, store, slots, keys, options };
     runtime::light(async {
         let mut end = EndRequests::listen()?;
         let account = RefCell::new(Account::on_stdout());
