@@ -235,6 +235,9 @@ pub struct CopyArguments {
     /// Copy a source that was moved before, and give up whatever has happened at that place since
     #[arg(long)]
     pub again: bool,
+    /// The source is a backup: say of its jobs' counts that nobody knows what happened since
+    #[arg(long)]
+    pub backup: bool,
     /// Print what was copied as JSON on one line
     #[arg(long)]
     pub json: bool,

@@ -108,6 +108,7 @@ pub(crate) fn job_info(
         ledger_revision: _,
         redo: _,
         owed_since: _,
+        restored: _,
         pipelines,
     } = job;
     api::JobInfo {

@@ -112,7 +112,7 @@ impl Story<'_> {
         }
         if let Tracking::Lost { since, cause } = ledger.tracking() {
             let text =
-                format!("tracking was lost ({cause:?}): the counts are lower bounds from here");
+                format!("tracking was lost ({cause}): the counts are lower bounds from here");
             self.say(*since, None, text);
         }
     }

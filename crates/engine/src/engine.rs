@@ -37,24 +37,22 @@ pub(crate) struct Job {
 pub(crate) enum Ledger {
     /// Not asked for.
     Off,
-    /// Kept.
+    /// Kept; in the place of a stored one that could not be read it is one that says so.
     Kept(Box<JobLedger>),
-    /// Asked for, and the stored one could not be read: `UNKNOWN` for good.
-    Unreadable,
 }
 
 impl Ledger {
     pub fn kept(&self) -> Option<&JobLedger> {
         match self {
             Self::Kept(ledger) => Some(ledger),
-            Self::Off | Self::Unreadable => None,
+            Self::Off => None,
         }
     }
 
     pub fn kept_mut(&mut self) -> Option<&mut JobLedger> {
         match self {
             Self::Kept(ledger) => Some(ledger),
-            Self::Off | Self::Unreadable => None,
+            Self::Off => None,
         }
     }
 }

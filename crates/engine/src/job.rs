@@ -46,6 +46,7 @@ impl Engine {
             ledger_revision: None,
             redo: Redo::default(),
             owed_since: None,
+            restored: false,
         };
         record.enter(JobStatus::Pending);
         let pipelines: Vec<PipelineId> = record.pipelines.iter().map(|p| p.id).collect();

@@ -51,6 +51,10 @@ pub struct JobRecord {
     /// the journal, and the evaluation is `UNKNOWN` until then.
     #[serde(default)]
     pub owed_since: Option<MemberEventSeq>,
+    /// It comes out of a backup, and no coordinator has taken it over since: what happened after the backup
+    /// is missing.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub restored: bool,
     /// Its pipelines, by id from 1.
     pub pipelines: Vec<PipelineRecord>,
 }

@@ -58,7 +58,9 @@ impl Engine {
             let ledger = match (record.spec.tracking_threshold(), ledgers.remove(&record.id)) {
                 (None, _) => Ledger::Off,
                 (Some(_), Some(Ok(ledger))) => Ledger::Kept(Box::new(ledger)),
-                (Some(_), Some(Err(_)) | None) => Ledger::Unreadable,
+                (Some(threshold), Some(Err(_)) | None) => {
+                    Ledger::Kept(Box::new(engine.in_place_of_missing(&mut record, threshold)))
+                }
             };
             engine.adopt(&record, now);
             let stored = ledger.kept().map(|ledger| ledger.history().revision());
@@ -72,6 +74,17 @@ impl Engine {
             engine.jobs.insert(record.id, Job { record, ledger, stored_ledger, stored_episodes });
         }
         engine
+    }
+
+    /// The ledger that goes on for one that is missing or cannot be read.
+    fn in_place_of_missing(&self, record: &mut JobRecord, threshold: u64) -> JobLedger {
+        // These attempts are of episodes of which it knows nothing.
+        for pipeline in &mut record.pipelines {
+            pipeline.recovery = None;
+        }
+        let ledger = JobLedger::new(threshold, self.processed, self.settings.event_history_size);
+        let expected = record.ledger_revision.unwrap_or_default();
+        ledger.in_place_of_missing(expected, record.dirty_since, self.began)
     }
 
     fn adopt(&mut self, job: &JobRecord, now: Timestamp) {
@@ -162,6 +175,10 @@ impl Engine {
         let Some(job) = self.jobs.get_mut(&id) else { return };
         let expected = job.record.ledger_revision;
         let owes = job.record.owed_since.is_some();
+        let is_restored = std::mem::take(&mut job.record.restored);
+        if is_restored {
+            d.job(id);
+        }
         let Some(ledger) = job.ledger.kept_mut() else { return };
         let before = ledger.revision();
         if let Some(expected) = expected.filter(|expected| *expected != before && owes) {
@@ -169,6 +186,9 @@ impl Engine {
             ledger.skip_to_revision(expected.next());
         } else if Some(before) != expected {
             ledger.tracking_lost(TrackingLostCause::Unreadable, d.now);
+        }
+        if is_restored {
+            ledger.tracking_lost(TrackingLostCause::Restored, d.now);
         }
         self.catch_up(id, d);
         let Some(job) = self.jobs.get_mut(&id) else { return };

@@ -130,6 +130,7 @@ scenarios! {
     refused_loss_is_caught_up,
     removed_member_is_never_valid_again,
     request_id_is_used_once,
+    restored_backup_is_unknown,
     restoring_job_waits_for_a_lost_member,
     retry_budget_outlives_the_coordinator,
     returns_from_a_stopped_leader,

@@ -289,6 +289,18 @@ impl Episode {
         self.marks.reopened = Some(now);
     }
 
+    /// Closes it because nothing is recovered any more: so no attempt of it has, whose end is not known yet.
+    pub(crate) fn abort(&mut self, reason: &str, now: Timestamp) {
+        let reason = bounded(reason);
+        let pending = |attempt: &&mut Attempt| attempt.outcome == AttemptOutcome::Pending;
+        for attempt in self.attempts.iter_mut().filter(pending) {
+            attempt.outcome = AttemptOutcome::Failed;
+            attempt.cause = Some(Cause::Seen(reason.clone()));
+        }
+        self.abort_reason = Some(reason);
+        self.close(EpisodeStatus::Aborted, now);
+    }
+
     pub(crate) fn close(&mut self, status: EpisodeStatus, now: Timestamp) {
         self.status = status;
         self.ended = Some(now);

@@ -1,12 +1,14 @@
 //! One job's ledger and its verbs.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 use steadfast_model::{
     AttemptId, Cause, EpisodeNumber, LeaveClassification, LedgerRevision, MemberEventSeq,
     MemberUuid, PipelineId, TaskGroupId, Timestamp,
 };
 
-use crate::episode::{AttemptOutcome, Episode, EpisodeStatus, Incident, bounded, bounded_cause};
+use crate::episode::{AttemptOutcome, Episode, EpisodeStatus, Incident, bounded_cause};
 use crate::history::EpisodeHistory;
 use crate::loss::{Facts, SharedLoss, is_unclassified, unclassified};
 use crate::stored::StoredLedger;
@@ -40,6 +42,22 @@ pub enum TrackingLostCause {
     Unreadable,
     /// A pipeline and its episode contradict each other.
     Unexplained,
+    /// The store was restored from a backup: what happened after it is missing.
+    Restored,
+}
+
+impl fmt::Display for TrackingLostCause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::WriteRefused => "the store refused to write the recovery ledger",
+            Self::JournalGone => "the journal no longer holds a loss that was missed",
+            Self::Unreadable => {
+                "the stored recovery ledger is missing, cannot be read, or is another one"
+            }
+            Self::Unexplained => "a pipeline and its episode contradict each other",
+            Self::Restored => "a backup was restored, and what happened after it is missing",
+        })
+    }
 }
 
 /// The newest incident, kept beside the bounded samples.
@@ -173,6 +191,22 @@ impl JobLedger {
             last_loss: None,
             watermark,
         }
+    }
+
+    /// This new ledger in the place of one that is missing or cannot be read, of which this revision was
+    /// expected: tracking is lost, and what is counted from now on is a lower bound. `dirty_since` is what the
+    /// job's record remembers.
+    #[must_use]
+    pub fn in_place_of_missing(
+        mut self,
+        revision: LedgerRevision,
+        dirty_since: Option<Timestamp>,
+        now: Timestamp,
+    ) -> Self {
+        self.dirty_since = dirty_since;
+        self.tracking_lost(TrackingLostCause::Unreadable, now);
+        self.skip_to_revision(revision.next());
+        self
     }
 
     /// Registers a member's loss. Call it for a job before its task groups are failed. `affected` are
@@ -361,8 +395,7 @@ impl JobLedger {
     pub fn abort(&mut self, reason: &str, now: Timestamp) -> Aborted {
         let Some(mut episode) = self.open.take() else { return Aborted::Nothing };
         let number = episode.number;
-        episode.abort_reason = Some(bounded(reason));
-        episode.close(EpisodeStatus::Aborted, now);
+        episode.abort(reason, now);
         self.touch();
         self.keep_closed(episode);
         Aborted::Episode(number)

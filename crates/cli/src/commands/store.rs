@@ -22,11 +22,11 @@ use crate::{out, runtime};
 /// Whatever keeps the state from being moved.
 pub fn run(arguments: StoreArguments) -> anyhow::Result<u8> {
     let StoreArguments { command: StoreCommand::Copy(arguments) } = arguments;
-    let CopyArguments { from, to, again, json } = arguments;
+    let CopyArguments { from, to, again, backup, json } = arguments;
     let (from, to) = (location(from), location(to));
     let now = SystemTime::now().duration_since(UNIX_EPOCH).context("the clock is before 1970")?;
     let now = Timestamp::from_millis(u64::try_from(now.as_millis())?);
-    let request = Request { from, to, me: me(now), now, again };
+    let request = Request { from, to, me: me(now), now, again, backup };
     // Several threads: one keeps the lease while another reads.
     let copied = runtime::server(async {
         let asked_to_end = listen()?;

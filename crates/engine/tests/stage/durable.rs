@@ -106,6 +106,11 @@ impl Durable {
         self.journal.retain(|kept| kept.seq.get() + 1_000 > event);
     }
 
+    /// As a copy of a backup leaves it.
+    pub fn was_a_backup(&mut self) {
+        self.jobs.values_mut().for_each(|job| job.restored = true);
+    }
+
     pub fn durable_ledger(&self, job: JobId) -> Option<DurableLedger> {
         Some(self.jobs.get(&job)?.durable_ledger(Arc::new(self.ledger(job)?)))
     }

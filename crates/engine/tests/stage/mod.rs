@@ -136,6 +136,11 @@ impl Stage {
                 self.durable.journal_until(words.number("event").unwrap_or(0));
                 self.take_over(0);
             }
+            // What is durable was a backup.
+            "restored" => {
+                self.durable.was_a_backup();
+                self.take_over(0);
+            }
             "lose-ledger" => {
                 let job = self.job(words.name(1));
                 self.durable.ledgers.remove(&job);

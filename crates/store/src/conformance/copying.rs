@@ -35,6 +35,7 @@ pub struct Pair {
 /// When a case does not hold.
 pub async fn suite(mut fresh: impl FnMut() -> Pair) {
     everything_arrives(fresh()).await;
+    a_backup_is_known_as_one(fresh()).await;
     a_copy_that_ended_anywhere_is_begun_anew(&mut fresh).await;
     a_source_that_went_on_is_copied_as_it_is_now(fresh()).await;
     what_is_not_empty_is_left_alone(fresh()).await;
@@ -47,7 +48,7 @@ pub async fn suite(mut fresh: impl FnMut() -> Pair) {
 
 fn request(pair: &Pair) -> Request {
     let (from, to) = (pair.from.clone(), pair.to.clone());
-    Request { from, to, me: samples::leader(9), now: NOW, again: false }
+    Request { from, to, me: samples::leader(9), now: NOW, again: false, backup: false }
 }
 
 async fn copied(request: &Request) -> Result<Copied, CopyError> {
@@ -111,6 +112,15 @@ async fn refusal(place: &Location) -> StoreError {
 
 /// All rows are equal but for the head, who leads, and the tokens that are minted next.
 fn assert_arrived(source: &BTreeMap<String, Vec<u8>>, target: &BTreeMap<String, Vec<u8>>) {
+    assert_arrived_from(source, target, false);
+}
+
+/// The same where what is copied is what stood there before somebody went on.
+fn assert_arrived_from(
+    source: &BTreeMap<String, Vec<u8>>,
+    target: &BTreeMap<String, Vec<u8>>,
+    backup: bool,
+) {
     let kept = |rows: &BTreeMap<String, Vec<u8>>| {
         let kept = rows.iter().filter(|(key, _)| ![keys::HEAD, keys::LEADER].contains(&&***key));
         kept.map(|(key, value)| (key.clone(), value.clone())).collect::<BTreeMap<_, _>>()
@@ -123,7 +133,8 @@ fn assert_arrived(source: &BTreeMap<String, Vec<u8>>, target: &BTreeMap<String, 
             continue;
         }
         let read = |bytes| decode::<JobRecord>(key, bytes).expect("it is read");
-        let (mut before, after) = (read(value), read(&target[key]));
+        let (mut before, mut after) = (read(value), read(&target[key]));
+        assert_eq!(std::mem::take(&mut after.restored), backup, "{key}");
         let groups = |job: &JobRecord| job.pipelines[0].task_groups.clone();
         for (before, after) in groups(&before).iter().zip(groups(&after)) {
             assert!(after.token.get() > before.token.get() + 1_000, "the next tokens are raised");
@@ -172,6 +183,13 @@ async fn everything_arrives(pair: Pair) {
     let guard = CheckpointGuard { epoch, job, task_group: GROUP, token };
     store.write_checkpoint(guard, Bytes::from_static(b"next")).await.expect("it is written");
     term.resign().await;
+}
+
+async fn a_backup_is_known_as_one(pair: Pair) {
+    fill(&pair.from, 1).await;
+    let before = dump(&pair.from).await;
+    copied(&Request { backup: true, ..request(&pair) }).await.expect("it is copied");
+    assert_arrived_from(&before, &dump(&pair.to).await, true);
 }
 
 /// Broken off before each of its steps, in turn: nobody can start on the target, the source is as it was until
@@ -308,7 +326,7 @@ async fn what_was_moved_is_not_copied_unless_told(pair: Pair, other: Pair) {
     let again = Request { again: true, now: NOW + 60_000, ..request(&elsewhere) };
     let second = copied(&again).await.expect("it was told");
     assert!(second.epoch.get() >= first.epoch.get() + 60, "beyond what the first copy gives out");
-    assert_arrived(&before, &dump(&elsewhere.to).await);
+    assert_arrived_from(&before, &dump(&elsewhere.to).await, true);
     let moved = refusal(&pair.from).await.to_string();
     assert!(moved.contains(&elsewhere.to.to_string()), "the newest place is named: {moved}");
 

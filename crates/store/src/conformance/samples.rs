@@ -79,6 +79,7 @@ pub fn job(n: u64) -> JobRecord {
         ledger_revision: Some(ledger().revision()),
         redo: Redo::default(),
         owed_since: None,
+        restored: false,
         pipelines: vec![pipeline],
     }
 }

@@ -38,6 +38,15 @@ pub struct Request {
     pub now: Timestamp,
     /// Copy a source that was moved before: whatever has happened at that place since is given up.
     pub again: bool,
+    /// The source is a backup: somebody has gone on since, so the counts of its jobs are no longer complete.
+    pub backup: bool,
+}
+
+impl Request {
+    /// Whether something has happened after the state that is copied.
+    pub(crate) fn is_behind(&self) -> bool {
+        self.again || self.backup
+    }
 }
 
 /// What is about to be done.

@@ -78,6 +78,7 @@ mod tests {
             me: samples::leader(1),
             now: at,
             again,
+            backup: false,
         };
         let allowed = |again, source, target| plan(&request(again), source, target).ok();
         let marked = Source::Marked { copy: 1, last: Head::default() };

@@ -3,6 +3,7 @@
 use steadfast_engine::records::JobRecord;
 use steadfast_model::{Epoch, FencingToken, Timestamp};
 
+use super::Request;
 use crate::keys::Kind;
 use crate::records::{Head, decode, encode};
 use crate::store::StoreError;
@@ -66,15 +67,16 @@ pub(super) fn on_arrival(
     treatment: Treatment,
     key: &str,
     value: Vec<u8>,
-    now: Timestamp,
+    request: &Request,
 ) -> Result<Vec<u8>, StoreError> {
     if treatment != Treatment::Raised {
         return Ok(value);
     }
     let mut job: JobRecord = decode(key, &value)?;
     for token in tokens(&mut job) {
-        *token = FencingToken::new(raised(token.get(), now));
+        *token = FencingToken::new(raised(token.get(), request.now));
     }
+    job.restored |= request.is_behind();
     encode(&job).map_err(StoreError::Unavailable)
 }
 
@@ -85,6 +87,7 @@ pub(super) fn difference(
     key: &str,
     source: &[u8],
     target: &[u8],
+    is_behind: bool,
 ) -> Option<String> {
     match treatment {
         Treatment::Left => Some("it should not be there".to_owned()),
@@ -92,20 +95,21 @@ pub(super) fn difference(
         Treatment::Raised => {
             let read = |bytes| decode::<JobRecord>(key, bytes).map_err(|error| error.to_string());
             match (read(source), read(target)) {
-                (Ok(source), Ok(target)) => job_difference(source, target),
+                (Ok(source), Ok(target)) => job_difference(source, target, is_behind),
                 (Err(why), _) | (_, Err(why)) => Some(why),
             }
         }
     }
 }
 
-fn job_difference(mut source: JobRecord, mut target: JobRecord) -> Option<String> {
+fn job_difference(mut source: JobRecord, mut target: JobRecord, is_behind: bool) -> Option<String> {
     for (source, target) in tokens(&mut source).zip(tokens(&mut target)) {
         if target.get() < source.get().saturating_add(RAISE) {
             return Some(format!("the token after {source} is {target}"));
         }
         *target = *source;
     }
+    source.restored |= is_behind;
     (source != target).then(|| "another content".to_owned())
 }
 
@@ -122,6 +126,12 @@ mod tests {
 
     const NOW: Timestamp = Timestamp::from_millis(1_793_000_000_999);
 
+    fn request(backup: bool) -> Request {
+        let place = || crate::copy::Location::Embedded("nowhere".into());
+        let (from, to, me) = (place(), place(), samples::leader(1));
+        Request { from, to, me, now: NOW, again: false, backup }
+    }
+
     #[test]
     fn a_raised_number_is_beyond_the_sources_and_beyond_earlier_copies() {
         assert_eq!(raised(7, NOW), 1_793_000_000);
@@ -135,7 +145,8 @@ mod tests {
     fn the_next_token_is_raised_and_the_one_that_a_container_holds_is_not() {
         let job = samples::job(1);
         let source = encode(&job).unwrap();
-        let target = on_arrival(Treatment::Raised, "job/1", source.clone(), NOW).unwrap();
+        let target =
+            on_arrival(Treatment::Raised, "job/1", source.clone(), &request(false)).unwrap();
         let arrived: JobRecord = decode("job/1", &target).unwrap();
         for (before, after) in
             job.pipelines[0].task_groups.iter().zip(&arrived.pipelines[0].task_groups)
@@ -143,7 +154,21 @@ mod tests {
             assert_eq!(after.token.get(), 1_793_000_000);
             assert_eq!(after.container, before.container);
         }
-        assert_eq!(difference(Treatment::Raised, "job/1", &source, &target), None);
+        assert_eq!(difference(Treatment::Raised, "job/1", &source, &target, false), None);
+    }
+
+    #[test]
+    fn a_job_out_of_a_backup_says_so() {
+        let source = encode(&samples::job(1)).unwrap();
+        let arrive = |backup| {
+            on_arrival(Treatment::Raised, "job/1", source.clone(), &request(backup)).unwrap()
+        };
+        let (moved, restored) = (arrive(false), arrive(true));
+        let differs = |target: &[u8], is_behind| {
+            difference(Treatment::Raised, "job/1", &source, target, is_behind).is_some()
+        };
+        assert!(!differs(&moved, false) && !differs(&restored, true));
+        assert!(differs(&moved, true) && differs(&restored, false));
     }
 
     #[test]
@@ -151,9 +176,10 @@ mod tests {
         let source = encode(&samples::job(1)).unwrap();
         let differs = |target: &JobRecord| {
             let target = encode(target).unwrap();
-            difference(Treatment::Raised, "job/1", &source, &target).is_some()
+            difference(Treatment::Raised, "job/1", &source, &target, false).is_some()
         };
-        let arrived = on_arrival(Treatment::Raised, "job/1", source.clone(), NOW).unwrap();
+        let arrived =
+            on_arrival(Treatment::Raised, "job/1", source.clone(), &request(false)).unwrap();
         let arrived: JobRecord = decode("job/1", &arrived).unwrap();
         assert!(!differs(&arrived));
         let mut low = arrived.clone();
@@ -165,8 +191,8 @@ mod tests {
         for other in [low, renamed, shorter] {
             assert!(differs(&other));
         }
-        assert!(difference(Treatment::Raised, "job/1", &source, b"{}").is_some());
-        assert!(difference(Treatment::Same, "token/1/1", b"a", b"b").is_some());
-        assert!(difference(Treatment::Left, "leader", b"a", b"a").is_some());
+        assert!(difference(Treatment::Raised, "job/1", &source, b"{}", false).is_some());
+        assert!(difference(Treatment::Same, "token/1/1", b"a", b"b", false).is_some());
+        assert!(difference(Treatment::Left, "leader", b"a", b"a", false).is_some());
     }
 }

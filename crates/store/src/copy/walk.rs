@@ -247,7 +247,7 @@ impl Walk<'_> {
                 while let Some((key, value)) = rows.next_if(|(key, value)| {
                     batch.is_empty() || fits(batch.len(), bytes + key.len() + value.len())
                 }) {
-                    let arrives = on_arrival(treatment(kind), &key, value, self.request.now);
+                    let arrives = on_arrival(treatment(kind), &key, value, self.request);
                     let value = arrives.map_err(|error| source.failed(error))?;
                     bytes += key.len() + value.len();
                     batch.push(Write::Put(key, value));
@@ -283,7 +283,8 @@ impl Walk<'_> {
                 if there != *key {
                     return Err(differs(key, &format!("{there} is in its place")));
                 }
-                if let Some(reason) = difference(treatment(kind), key, value, &arrived) {
+                let is_behind = self.request.is_behind();
+                if let Some(reason) = difference(treatment(kind), key, value, &arrived, is_behind) {
                     return Err(differs(key, &reason));
                 }
             }

@@ -18,7 +18,7 @@ fn etcd(cluster: &Cluster, prefix: &str, ttl_seconds: u32) -> Location {
 
 fn request(from: &Location, to: &Location) -> Request {
     let (from, to, now) = (from.clone(), to.clone(), Timestamp::from_millis(1_793_000_000_000));
-    Request { from, to, me: samples::leader(9), now, again: false }
+    Request { from, to, me: samples::leader(9), now, again: false, backup: false }
 }
 
 #[tokio::test(flavor = "multi_thread")]
