@@ -22,16 +22,15 @@ mod loss;
 mod redo;
 mod stored;
 mod stored_size;
+mod tracking;
 
 pub use episode::{
     Attempt, AttemptOutcome, Episode, EpisodeStatus, Incident, MAX_ATTEMPTS, MAX_INCIDENTS, Marks,
 };
 pub use evaluation::{Evaluation, Watermarks, evaluate};
 pub use history::EpisodeHistory;
-pub use job_ledger::{
-    Aborted, Confirmed, Expired, JobLedger, LastLoss, MemberLost, Recovered, Tracking,
-    TrackingLostCause,
-};
+pub use job_ledger::{Aborted, Confirmed, Expired, JobLedger, LastLoss, MemberLost, Recovered};
 pub use loss::{Facts, Loss, LossFacts, SharedLoss};
 pub use redo::{Journal, Redo, journal};
 pub use stored_size::max_stored_bytes;
+pub use tracking::{Tracking, TrackingLostCause};

@@ -8,8 +8,9 @@
 use serde::{Deserialize, Serialize, Serializer};
 use steadfast_model::{LedgerRevision, MemberEventSeq, PipelineId, TaskGroupId, Timestamp};
 
-use crate::job_ledger::{JobLedger, LastLoss, Tracking};
+use crate::job_ledger::{JobLedger, LastLoss};
 use crate::loss::LossFacts;
+use crate::tracking::Tracking;
 use crate::{Episode, EpisodeHistory, Incident};
 
 /// A ledger with its closed episodes, or with what stands for them.
