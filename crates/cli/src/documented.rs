@@ -8,7 +8,8 @@ use clap::error::ErrorKind;
 
 use crate::arguments::Arguments;
 
-const PAGES: [&str; 4] = ["README.md", "CONTRIBUTING.md", "docs/http-api.md", "docs/operations.md"];
+const PAGES: [&str; 5] =
+    ["README.md", "CONTRIBUTING.md", "docs/http-api.md", "docs/job-file.md", "docs/operations.md"];
 
 /// A command as it stands in a page.
 struct Documented {

@@ -66,10 +66,20 @@ fn facts(job: &JobInfo) -> Table {
 }
 
 fn task_groups(pipeline: &PipelineInfo) -> Table {
-    let mut rows =
-        table(&["TASK", "INDEX", "STATUS", "ATTEMPT", "MEMBER", "PID", "LEASE ENDS", "LAST ERROR"]);
+    let mut rows = table(&[
+        "GROUP",
+        "TASK",
+        "INDEX",
+        "STATUS",
+        "ATTEMPT",
+        "MEMBER",
+        "PID",
+        "LEASE ENDS",
+        "LAST ERROR",
+    ]);
     for group in &pipeline.task_groups {
         rows.add_row([
+            group.task_group_id.to_string(),
             group.task.clone(),
             group.index.to_string(),
             if group.stalled {

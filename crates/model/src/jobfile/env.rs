@@ -170,6 +170,15 @@ mod tests {
     use super::*;
 
     #[test]
+    fn every_key_is_in_the_document() {
+        let document = include_str!("../../../../docs/job-file.md");
+        let keys = KEYS.iter().chain(super::super::pipelines::PIPELINE_KEYS);
+        for key in keys.chain(super::super::pipelines::TASK_KEYS) {
+            assert!(document.contains(&format!("\n| `{key}` | ")), "{key}");
+        }
+    }
+
+    #[test]
     fn the_shortest_lease_is_sharp() {
         for (grace_ms, schedule_ms) in [(1_000, 1_000), (5_000, 1_000), (0, 10), (DAY_MS, DAY_MS)] {
             let terms = LeaseTerms { lease_ms: 0, grace_ms, schedule_ms };

@@ -8,8 +8,8 @@ use super::section::{Reading, Section, one_of, quoted, shortened};
 use super::{MAX_NAME_CHARS, MAX_TASK_GROUPS};
 use crate::{PipelineSpec, TaskSpec, ValidatorKind};
 
-const PIPELINE_KEYS: &[&str] = &["name", "member-tags", "tasks"];
-const TASK_KEYS: &[&str] =
+pub(super) const PIPELINE_KEYS: &[&str] = &["name", "member-tags", "tasks"];
+pub(super) const TASK_KEYS: &[&str] =
     &["name", "parallelism", "command", "environment", "validator", PROGRESS_TIMEOUT];
 const PROGRESS_TIMEOUT: &str = "task.progress.timeout.ms";
 const WEEK_MS: u64 = 7 * 24 * 60 * 60 * 1_000;

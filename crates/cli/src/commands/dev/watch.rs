@@ -37,9 +37,20 @@ pub async fn jobs(client: &Client, submitted: &[JobId], account: &RefCell<Accoun
         let of_submitted: Vec<JobStatus> =
             submitted.iter().filter_map(|job| ends.get(job).copied()).collect();
         if !submitted.is_empty() && of_submitted.len() == submitted.len() {
+            tell_of_others(open.len(), account);
             return worst(&of_submitted);
         }
         tokio::time::sleep(LOOK_EVERY).await;
+    }
+}
+
+/// Somebody else's jobs lose their members with this cluster, and it is counted as it is.
+fn tell_of_others(running: usize, account: &RefCell<Account>) {
+    if running > 0 {
+        account.borrow_mut().lasting(&format!(
+            "steadfast: {running} other jobs have not ended: they lose their members with this cluster, and go on \
+             with the next `steadfast dev` in this folder"
+        ));
     }
 }
 
