@@ -8,12 +8,14 @@ use steadfast_model::{EvaluationStatus, TaskGroupStatus};
 pub struct Progress {
     headline: String,
     line: String,
+    /// The last line that stays told of task groups that do not run.
+    waits: bool,
 }
 
 /// What there is to say.
 #[derive(Debug, PartialEq, Eq)]
 pub enum News {
-    /// Status, restores, label: worth a line that stays.
+    /// Status, restores, label, and that everything runs again: worth a line that stays.
     Lasting(String),
     /// Only how many task groups run.
     Passing(String),
@@ -24,8 +26,9 @@ impl Progress {
     pub fn news(&mut self, job: &JobInfo) -> Option<News> {
         let headline = headline(job);
         let line = format!("{headline}{}", task_groups(job));
-        if headline != self.headline {
-            (self.headline, self.line) = (headline, line.clone());
+        let waits = !everything_runs(job);
+        if headline != self.headline || (self.waits && !waits) {
+            *self = Self { headline, line: line.clone(), waits };
             return Some(News::Lasting(line));
         }
         if line != self.line {
@@ -66,6 +69,11 @@ pub fn label(dirty: &DirtyTask) -> Option<String> {
         EvaluationStatus::Dirty => Some(format!("DIRTY with {recoveries}")),
         EvaluationStatus::Unknown => Some(format!("UNKNOWN, {recoveries} known of")),
     }
+}
+
+fn everything_runs(job: &JobInfo) -> bool {
+    let mut groups = job.pipelines.iter().flat_map(|pipeline| &pipeline.task_groups);
+    groups.all(|group| matches!(group.status, TaskGroupStatus::Running | TaskGroupStatus::Finished))
 }
 
 fn task_groups(job: &JobInfo) -> String {
@@ -153,6 +161,8 @@ mod tests {
         );
         let line = "job 7 j: RUNNING, restored once, CLEAN with 1 recovery (DIRTY from 2); 1 of 2 task groups run";
         assert_eq!(progress.news(&job("RUNNING", ["RUNNING", "DEPLOYING"], 1, 1)), lasting(line));
+        let line = "job 7 j: RUNNING, restored once, CLEAN with 1 recovery (DIRTY from 2); 2 of 2 task groups run";
+        assert_eq!(progress.news(&job("RUNNING", ["RUNNING", "RUNNING"], 1, 1)), lasting(line));
         let line = "job 7 j: FINISHED, restored twice, DIRTY with 2 recoveries";
         assert_eq!(progress.news(&job("FINISHED", ["FINISHED", "FINISHED"], 2, 2)), lasting(line));
     }
