@@ -1,7 +1,7 @@
 //! The folder of a `steadfast dev`, held by one at a time.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{Read, Seek, Write};
+use std::io::{ErrorKind, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -46,6 +46,34 @@ impl Folder {
         Ok(Self { path, _lock: lock })
     }
 
+    /// Notes where the state of the folder's cluster is kept, on which etcd or within the folder. Kept somewhere
+    /// else it would be another cluster, and an empty one.
+    ///
+    /// # Errors
+    /// An earlier run kept it somewhere else.
+    pub fn keep_state_in(&self, etcd: Option<&str>) -> anyhow::Result<()> {
+        let note = self.path.join("etcd-url");
+        let cannot = || format!("cannot use the file {}", note.display());
+        let earlier = match fs::read_to_string(&note) {
+            Ok(url) => Some(url),
+            Err(error) if error.kind() == ErrorKind::NotFound => None,
+            Err(error) => return Err(error).with_context(cannot),
+        };
+        let path = self.path.display();
+        match (earlier.as_deref().map(str::trim), etcd) {
+            (Some(earlier), now) if now != Some(earlier) => anyhow::bail!(
+                "the cluster of the folder {path} keeps its state in etcd: go on from it with `--etcd {earlier}`, or \
+                 give another cluster another --data"
+            ),
+            (None, Some(_)) if self.store().exists() => anyhow::bail!(
+                "the cluster of the folder {path} keeps its state there: go on from it without --etcd, or give \
+                 another cluster another --data"
+            ),
+            (None, Some(url)) => fs::write(&note, format!("{url}\n")).with_context(cannot),
+            _ => Ok(()),
+        }
+    }
+
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -81,6 +109,30 @@ impl Folder {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_folder_is_of_one_cluster() {
+        let data = tempfile::tempdir().unwrap();
+        let folder = Folder::hold(data.path()).unwrap();
+        let refused = |etcd| folder.keep_state_in(etcd).unwrap_err().to_string();
+        folder.keep_state_in(Some("http://a:1")).unwrap();
+        folder.keep_state_in(Some("http://a:1")).unwrap();
+        assert!(refused(None).contains("with `--etcd http://a:1`"));
+        assert!(refused(Some("http://b:1")).contains("with `--etcd http://a:1`"));
+
+        let data = tempfile::tempdir().unwrap();
+        let folder = Folder::hold(data.path()).unwrap();
+        folder.keep_state_in(None).unwrap();
+        fs::create_dir(folder.store()).unwrap();
+        folder.keep_state_in(None).unwrap();
+        assert!(
+            folder
+                .keep_state_in(Some("http://a:1"))
+                .unwrap_err()
+                .to_string()
+                .contains("without --etcd")
+        );
+    }
 
     #[test]
     fn a_folder_is_held_by_one() {

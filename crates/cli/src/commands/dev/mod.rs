@@ -62,6 +62,7 @@ pub fn run(arguments: &DevArguments, coordinators: u32) -> anyhow::Result<u8> {
     let options = Options::load(&arguments.options)?;
     let options = options.iter().map(|(name, value, _)| format!("{name}={value}")).collect();
     let folder = Folder::hold(&arguments.data)?;
+    folder.keep_state_in(arguments.etcd.as_deref())?;
     let path = folder.path().display();
     out::line(&match &arguments.etcd {
         None => format!("steadfast: everything is kept in {path}"),
