@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::Read;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
@@ -62,7 +63,11 @@ impl JobDocument {
             };
             let found = std::path::absolute(folder.join(relative)).unwrap_or_default();
             match found.to_str() {
-                Some(path) if found.is_file() => *program = Value::from(path),
+                Some(path) if is_executable(&found) => *program = Value::from(path),
+                _ if found.is_file() => {
+                    let message = format!("{0} cannot be executed: chmod +x {0}", found.display());
+                    missing.push(self.detail(Some(key), message));
+                }
                 _ => {
                     let message = format!(
                         "there is no file {}; a relative path is looked up beside the job file",
@@ -156,6 +161,10 @@ pub fn render(refusal: &ErrorBody) -> String {
     text
 }
 
+fn is_executable(path: &Path) -> bool {
+    path.metadata().is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
+}
+
 fn read(path: &Path) -> std::io::Result<Vec<u8>> {
     let mut text = Vec::new();
     File::open(path)?.take(MOST_BYTES_READ).read_to_end(&mut text)?;
@@ -236,7 +245,9 @@ mod tests {
     fn a_program_beside_the_job_file_is_found_and_a_bare_name_is_left() {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir(folder.path().join("bin")).unwrap();
-        fs::write(folder.path().join("bin/reader"), "").unwrap();
+        let program = folder.path().join("bin/reader");
+        fs::write(&program, "").unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
         let there = folder.path().join("bin/reader").display().to_string();
         for (written, sent) in [
             ("./bin/reader", there.as_str()),
@@ -256,11 +267,17 @@ mod tests {
     #[test]
     fn a_program_that_is_not_there_is_refused_at_its_place() {
         let folder = tempfile::tempdir().unwrap();
-        let refusal = load(folder.path(), &job("command = [./gone]"), &[]).unwrap_err();
-        let [problem] = refusal.details.as_slice() else { panic!("{refusal:?}") };
-        assert_eq!((problem.line, problem.column), (Some(3), Some(23)));
-        assert_eq!(problem.key.as_deref(), Some("pipelines[0].tasks[0].command[0]"));
-        assert!(problem.message.contains("/gone; a relative path"), "{}", problem.message);
+        fs::write(folder.path().join("text"), "").unwrap();
+        for (program, complaint) in
+            [("./gone", "/gone; a relative path"), ("./text", "text cannot be executed: chmod +x")]
+        {
+            let command = format!("command = [{program}]");
+            let refusal = load(folder.path(), &job(&command), &[]).unwrap_err();
+            let [problem] = refusal.details.as_slice() else { panic!("{refusal:?}") };
+            assert_eq!((problem.line, problem.column), (Some(3), Some(23)));
+            assert_eq!(problem.key.as_deref(), Some("pipelines[0].tasks[0].command[0]"));
+            assert!(problem.message.contains(complaint), "{}", problem.message);
+        }
     }
 
     #[test]
