@@ -92,8 +92,8 @@ impl Job {
 
 impl PipelineRecord {
     pub(crate) fn group(&mut self, id: TaskGroupId) -> Option<&mut TaskGroupRecord> {
-        let first = self.task_groups.first()?.id.get();
-        self.task_groups.get_mut(id.get().checked_sub(first)? as usize)
+        let place = self.place(id)?;
+        self.task_groups.get_mut(place)
     }
 }
 

@@ -95,7 +95,8 @@ impl Engine {
     }
 
     /// A coordinator died between the transactions of these losses: some jobs know of them and some do
-    /// not. Whoever does, has nothing there any more.
+    /// not. Whoever does has no present container there any more, its ledger is past the event, and its
+    /// pipelines name the loss.
     pub(crate) fn finish_walks(&mut self, processed: MemberEventSeq, d: &mut Draft) {
         for event in self.unprocessed(processed) {
             self.walk(&event, d);
@@ -125,9 +126,10 @@ impl Engine {
     fn is_canceling(&self, execution: ExecutionId, at: Container) -> bool {
         let Some(job) = self.jobs.get(&at.job) else { return false };
         let Some(pipeline) = job.record.pipeline(at.pipeline) else { return false };
-        let old = pipeline.leftovers().find(|old| old.id == execution);
+        let Some(group) = pipeline.task_group(at.group) else { return false };
         let restores = !matches!(job.record.status, JobStatus::Failing | JobStatus::Canceling);
-        restores && pipeline.waits() && old.is_some_and(|old| !old.ended_unproven)
+        let mut old = group.leftovers.iter().filter(|old| !old.ended_unproven);
+        restores && pipeline.waits() && old.any(|old| old.id == execution)
     }
 
     fn lose_for_job(
@@ -196,8 +198,9 @@ impl Engine {
         let burns_a_restore = job.record.spec.retry.count_member_loss
             || event.classification == LeaveClassification::PlannedVerified;
         let Some(pipeline) = job.pipeline(pipeline_id) else { return };
-        // Not so where a walk is finished by another coordinator.
-        if pipeline.losses.contains(&event.seq) {
+        // This loss may have used up the restores of another pipeline, and so have ended the job; or another
+        // coordinator finishes the walk of one that had come here.
+        if !pipeline.waits() || pipeline.losses.contains(&event.seq) {
             return;
         }
         if pipeline.losses.is_empty() && !burns_a_restore {

@@ -330,6 +330,16 @@ impl PipelineRecord {
         self.task_groups.iter().flat_map(|group| &group.leftovers)
     }
 
+    /// The task group with this id.
+    pub(crate) fn task_group(&self, id: TaskGroupId) -> Option<&TaskGroupRecord> {
+        self.task_groups.get(self.place(id)?)
+    }
+
+    /// Where it stands in the list: ids go on through the whole job.
+    pub(crate) fn place(&self, id: TaskGroupId) -> Option<usize> {
+        id.get().checked_sub(self.task_groups.first()?.id.get()).map(|place| place as usize)
+    }
+
     /// Whether its next deployment is being prepared.
     pub(crate) fn waits(&self) -> bool {
         use PipelineStatus::{Created, Failing, Scheduled};
