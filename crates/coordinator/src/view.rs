@@ -7,7 +7,7 @@ use std::sync::Arc;
 use imbl::OrdMap;
 use steadfast_engine::records::{DurableLedger, JobRecord};
 use steadfast_engine::{Counters, MemberView, SelfSuspicion, Step};
-use steadfast_ledger::{Evaluation, JobLedger, Watermarks, evaluate};
+use steadfast_ledger::{Evaluation, JobLedger, Watermarks};
 use steadfast_model::{Epoch, JobId, Timestamp};
 use steadfast_store::HistorySummary;
 
@@ -27,13 +27,7 @@ impl JobView {
     }
 
     pub fn evaluation(&self, watermarks: Watermarks) -> Evaluation {
-        let watermarks = Watermarks { owes: self.record.owed_since.is_some(), ..watermarks };
-        evaluate(
-            self.record.spec.tracking_threshold(),
-            self.record.dirty_since.is_some(),
-            self.ledger.as_deref(),
-            watermarks,
-        )
+        self.record.evaluation(self.ledger.as_deref(), watermarks)
     }
 }
 

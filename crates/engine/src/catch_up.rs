@@ -47,8 +47,16 @@ impl Engine {
         // What is written next must not be taken for what was refused. It is not written at once: a store
         // that goes on refusing would be asked all the time.
         ledger.skip_to_revision(refused.next());
-        if replayable.is_some() {
-            self.ledger_alarm(d.now + TRY_AGAIN_MS, id);
+        self.ledger_alarm(d.now + TRY_AGAIN_MS, id);
+    }
+
+    /// A ledger that has lost something is durable as soon as the store takes it again: also that of a job to
+    /// which nothing more happens.
+    pub(crate) fn write_what_was_refused(&mut self, id: JobId, d: &mut Draft) {
+        let Some(job) = self.jobs.get(&id) else { return };
+        let revision = job.ledger.kept().map(JobLedger::revision);
+        if job.record.owed_since.is_none() && revision != job.record.ledger_revision {
+            d.job(id);
         }
     }
 

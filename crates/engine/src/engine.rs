@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use steadfast_ledger::{JobLedger, Redo, Watermarks, evaluate};
+use steadfast_ledger::{JobLedger, Redo, Watermarks};
 use steadfast_model::{
     ExecutionId, JobId, LedgerRevision, MemberEventSeq, MemberStatus, MemberUuid, PipelineId,
     RequestId, TermNonce, Timestamp,
@@ -186,6 +186,7 @@ impl Engine {
             }
             for job in entry.remove() {
                 self.catch_up(job, d);
+                self.write_what_was_refused(job, d);
                 self.park_expired(job, d);
             }
         }
@@ -245,12 +246,7 @@ impl Engine {
             job.record.ledger_revision = Some(ledger.revision());
             job.record.dirty_since = job.record.dirty_since.or(ledger.dirty_since());
         }
-        let evaluation = evaluate(
-            job.record.spec.tracking_threshold(),
-            job.record.dirty_since.is_some(),
-            job.ledger.kept(),
-            Watermarks { owes: job.record.owed_since.is_some(), ..self.watermarks() },
-        );
+        let evaluation = job.record.evaluation(job.ledger.kept(), self.watermarks());
         let finished = job.record.finished.unwrap_or(d.now);
         let ledger = job.ledger.kept().cloned();
         let history = HistoryRecord { job: job.record, ledger, evaluation: Some(evaluation) };

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use steadfast_ledger::{Evaluation, JobLedger, Loss, Redo};
+use steadfast_ledger::{Evaluation, JobLedger, Loss, Redo, Watermarks, evaluate};
 use steadfast_model::{
     AttemptId, Cause, ExecutionId, FencingToken, InvalidReason, JobId, JobStatus, LedgerRevision,
     MemberEventSeq, MemberUuid, PipelineId, PipelineStatus, RequestId, TaskGroupId,
@@ -301,6 +301,16 @@ pub struct DurableLedger {
 }
 
 impl JobRecord {
+    /// What can be said of this job with this ledger, and with how far the journal goes. A ledger that is another
+    /// one than the job expects lacks what the store refused.
+    #[must_use]
+    pub fn evaluation(&self, ledger: Option<&JobLedger>, watermarks: Watermarks) -> Evaluation {
+        let is_another = ledger.map(JobLedger::revision) != self.ledger_revision;
+        let owes = watermarks.owes || is_another || self.owed_since.is_some();
+        let (threshold, dirty) = (self.spec.tracking_threshold(), self.dirty_since.is_some());
+        evaluate(threshold, dirty, ledger, Watermarks { owes, ..watermarks })
+    }
+
     /// This job's ledger, where both are as the last commit left them.
     #[must_use]
     pub fn durable_ledger(&self, ledger: Arc<JobLedger>) -> DurableLedger {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use steadfast_engine::Engine;
 use steadfast_engine::records::JobRecord;
-use steadfast_ledger::{Evaluation, Watermarks, evaluate};
+use steadfast_ledger::Evaluation;
 use steadfast_model::{
     ContainerPolicy, JobId, JobMode, JobSpec, LeaseTerms, PipelineSpec, RetryPolicy, TaskSpec,
     ValidatorKind,
@@ -92,11 +92,7 @@ fn pipeline(number: u32, task_groups: &str) -> PipelineSpec {
 /// How a job stands, and what its ledger amounts to.
 pub fn job_state(engine: &Engine, durable: &Durable, id: JobId) -> (String, String) {
     if let Some((record, ledger)) = engine.jobs().find(|(record, _)| record.id == id) {
-        let threshold = record.spec.tracking_threshold();
-        let dirty = record.dirty_since.is_some();
-        let owes = record.owed_since.is_some();
-        let watermarks = Watermarks { owes, ..engine.watermarks() };
-        let evaluation = evaluate(threshold, dirty, ledger, watermarks);
+        let evaluation = record.evaluation(ledger, engine.watermarks());
         return (state(record), numbers(&evaluation));
     }
     let Some(history) = durable.history.get(&id) else {

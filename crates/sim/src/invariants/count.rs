@@ -17,7 +17,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use steadfast_ledger::{Evaluation, Watermarks, evaluate};
+use steadfast_ledger::Evaluation;
 use steadfast_model::{EvaluationStatus, JobId, MemberUuid, PipelineId};
 
 use super::View;
@@ -71,12 +71,7 @@ impl CountEqualsOracle {
     pub fn judge(&mut self, view: &View<'_>) -> Result<(), String> {
         for (record, ledger) in view.engine.jobs() {
             let Some(book) = self.books.get(&record.id) else { continue };
-            let evaluation = evaluate(
-                record.spec.tracking_threshold(),
-                record.dirty_since.is_some(),
-                ledger,
-                Watermarks { owes: record.owed_since.is_some(), ..view.engine.watermarks() },
-            );
+            let evaluation = record.evaluation(ledger, view.engine.watermarks());
             book.judge(&evaluation, view.refused.contains(&record.id), view.ttl_ms < LONG_MS)
                 .map_err(|what| format!("job {}: {what}", record.id))?;
         }

@@ -10,7 +10,7 @@
 
 use std::collections::BTreeMap;
 
-use steadfast_ledger::{Evaluation, Watermarks, evaluate};
+use steadfast_ledger::Evaluation;
 use steadfast_model::JobId;
 
 use super::View;
@@ -26,12 +26,7 @@ impl Forever {
     /// What a view takes back.
     pub fn judge(&mut self, view: &View<'_>) -> Result<(), String> {
         for (record, ledger) in view.engine.jobs() {
-            let evaluation = evaluate(
-                record.spec.tracking_threshold(),
-                record.dirty_since.is_some(),
-                ledger,
-                Watermarks { owes: record.owed_since.is_some(), ..view.engine.watermarks() },
-            );
+            let evaluation = record.evaluation(ledger, view.engine.watermarks());
             self.compare(record.id, &evaluation, view)?;
         }
         for (id, history) in &view.durable.history {

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use steadfast_engine::Step;
 use steadfast_engine::records::HistoryRecord;
-use steadfast_ledger::{Episode, JobLedger, Watermarks, evaluate};
+use steadfast_ledger::{Episode, JobLedger};
 use steadfast_model::{EpisodeNumber, JobId, LeaveClassification, MemberUuid};
 
 use super::View;
@@ -55,12 +55,7 @@ impl HistoryIsLastLedger {
 
     fn judge_one(&mut self, history: &HistoryRecord, view: &View<'_>) -> Result<(), String> {
         let record = &history.job;
-        let evaluation = evaluate(
-            record.spec.tracking_threshold(),
-            record.dirty_since.is_some(),
-            history.ledger.as_ref(),
-            Watermarks { owes: record.owed_since.is_some(), ..view.engine.watermarks() },
-        );
+        let evaluation = record.evaluation(history.ledger.as_ref(), view.engine.watermarks());
         if history.evaluation.as_ref() != Some(&evaluation) {
             let frozen = &history.evaluation;
             return Err(format!("its ledger says {evaluation:?}, its frozen label {frozen:?}"));

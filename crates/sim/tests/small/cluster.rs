@@ -12,7 +12,7 @@ use steadfast_engine::{
     AgentMessage, Connection, Effect, Engine, IndexChange, Input, JobStep, MemberWrite, Reporter,
     Settings, Step, Ticket,
 };
-use steadfast_ledger::{Evaluation, JobLedger, Watermarks, evaluate, journal};
+use steadfast_ledger::{Evaluation, JobLedger, Watermarks, journal};
 use steadfast_model::{
     ContainerEvent, ExecutionId, JobId, MemberUuid, Outcome, Proof, TermNonce, Timestamp,
 };
@@ -71,17 +71,14 @@ impl Durable {
     /// expects, owing nothing.
     pub fn shown(&self) -> Option<(Evaluation, bool)> {
         let record = self.record()?;
-        let owes = record.owed_since.is_some();
         let watermarks = Watermarks {
             cluster: self.snapshot.member_event_seq,
             processed: self.snapshot.processed,
-            owes,
+            owes: false,
         };
-        let dirty = record.dirty_since.is_some();
-        let threshold = record.spec.tracking_threshold();
-        let shown = evaluate(threshold, dirty, self.ledger(), watermarks);
         let agrees = self.ledger().map(JobLedger::revision) == record.ledger_revision;
-        Some((shown, agrees && !owes))
+        let shown = record.evaluation(self.ledger(), watermarks);
+        Some((shown, agrees && record.owed_since.is_none()))
     }
 
     /// A commit begins: what was late is not any longer.
@@ -312,10 +309,7 @@ impl Cluster {
     /// The engine's own record and evaluation of the job, as readers are shown it.
     pub fn view(&self) -> Option<Evaluation> {
         let (record, ledger) = self.engine.jobs().next()?;
-        let watermarks =
-            Watermarks { owes: record.owed_since.is_some(), ..self.engine.watermarks() };
-        let dirty = record.dirty_since.is_some();
-        Some(evaluate(record.spec.tracking_threshold(), dirty, ledger, watermarks))
+        Some(record.evaluation(ledger, self.engine.watermarks()))
     }
 
     pub fn is_idle(&self) -> bool {
