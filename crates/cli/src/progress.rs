@@ -66,7 +66,10 @@ pub fn label(dirty: &DirtyTask) -> Option<String> {
         EvaluationStatus::Clean => {
             Some(format!("CLEAN with {recoveries} (DIRTY from {})", dirty.threshold))
         }
-        EvaluationStatus::Dirty => Some(format!("DIRTY with {recoveries}")),
+        EvaluationStatus::Dirty if dirty.tracking_complete => {
+            Some(format!("DIRTY with {recoveries}"))
+        }
+        EvaluationStatus::Dirty => Some(format!("DIRTY, {recoveries} known of")),
         EvaluationStatus::Unknown => Some(format!("UNKNOWN, {recoveries} known of")),
     }
 }

@@ -14,14 +14,14 @@ pub(crate) fn explain(job: &JobRecord, ledger: Option<&JobLedger>) -> Explanatio
     let mut story = Story { job, sentences: Vec::new() };
     story.say(job.created, None, format!("job {} \"{}\" was submitted", job.id, job.spec.name));
     story.failures();
+    if let Some(at) = job.cancel_requested {
+        story.say(at, None, "somebody asked for the job's end".to_owned());
+    }
     if let Some(ledger) = ledger {
         story.ledger(ledger);
     } else if job.spec.tracking_threshold().is_some() {
         let text = "the recovery ledger cannot be read: the counts are UNKNOWN".to_owned();
         story.say(job.created, None, text);
-    }
-    if let Some(at) = job.cancel_requested {
-        story.say(at, None, "somebody asked for the job's end".to_owned());
     }
     if let Some(at) = job.finished {
         let why = job.error.as_ref().map(|error| format!(": {error}")).unwrap_or_default();

@@ -6,10 +6,12 @@
 
 use std::cmp::Reverse;
 use std::collections::VecDeque;
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use steadfast_api::Event;
+use steadfast_engine::records::Snapshot;
 use steadfast_engine::{Effect, Engine, IndexChange, Input, SelfSuspicion, Settings, Step};
 use steadfast_model::{LossCause, TermNonce, Timestamp};
 use steadfast_store::{HistoryEntry, LeaderInfo, StoreError, Tenure, Term as StoreTerm};
@@ -28,6 +30,7 @@ use crate::restores::{self, Restored};
 use crate::secrets::Secrets;
 use crate::shared::{INBOX, Shared, Term};
 use crate::stalls;
+use crate::store_health::StoreHealth;
 use crate::view::{Finished, JobView, View};
 
 /// Inputs that are decided on and committed together at most.
@@ -68,11 +71,7 @@ pub(crate) async fn run_term(
     let clock = Clock::start();
     let me = LeaderInfo { since: clock.now(), ..me };
     let finished = finished(loaded.history);
-    for (job, reason) in &loaded.snapshot.ledgers {
-        if let Err(reason) = reason {
-            error!(%job, reason, "the ledger cannot be read: the job goes on and is UNKNOWN");
-        }
-    }
+    log_ledgers(&loaded.snapshot);
     let began = clock.now();
     let nonce = TermNonce::new(uuid::Uuid::new_v4().as_u64_pair().1);
     let engine = Engine::load(loaded.snapshot, settings.clone(), nonce, began);
@@ -108,6 +107,27 @@ pub(crate) async fn run_term(
     Ok(end)
 }
 
+/// A count that is not known has a line that says so, and so has a ledger that nobody asks for.
+fn log_ledgers(snapshot: &Snapshot) {
+    const GOES_ON: &str = "the job goes on and is UNKNOWN";
+    for job in snapshot.jobs.iter().filter(|job| job.spec.tracking_threshold().is_some()) {
+        let (id, owes) = (job.id, job.owed_since.is_some());
+        match snapshot.ledgers.get(&id) {
+            None => error!(job = %id, "the ledger is missing: {GOES_ON}"),
+            Some(Err(reason)) => error!(job = %id, reason, "the ledger cannot be read: {GOES_ON}"),
+            Some(Ok(ledger)) if Some(ledger.revision()) != job.ledger_revision && !owes => {
+                error!(job = %id, "the ledger is not the one that the job expects: {GOES_ON}");
+            }
+            Some(Ok(_)) => {}
+        }
+    }
+    for job in snapshot.ledgers.keys() {
+        if !snapshot.jobs.iter().any(|record| record.id == *job) {
+            error!(%job, "there is a ledger and no record of its job: restore the store from a backup");
+        }
+    }
+}
+
 fn finished(history: Vec<HistoryEntry>) -> Finished {
     let summaries = history.into_iter().filter_map(|HistoryEntry { job, finished, summary }| {
         let summary = summary
@@ -116,6 +136,14 @@ fn finished(history: Vec<HistoryEntry>) -> Finished {
         Some(((Reverse(finished), job), Arc::new(summary)))
     });
     summaries.collect()
+}
+
+/// While the store is full a loss that cannot be written may have happened: no count is known to be complete.
+/// What is published after the commit knows it again.
+async fn know_nothing_while_full(view: &watch::Sender<View>, health: &StoreHealth) -> Infallible {
+    health.until_full().await;
+    view.send_modify(|view| view.watermarks.owes = true);
+    std::future::pending().await
 }
 
 pub(crate) fn first_view(
@@ -229,7 +257,11 @@ impl Leader {
         let durable = |job| before.get(&job).and_then(JobView::durable_ledger);
         let began = Instant::now();
         let (term, health) = (self.term.as_mut(), &shared.store_health);
-        let refused = Commits { term, health, shutdown }.commit(&steps, &durable).await?;
+        let mut commits = Commits { term, health, shutdown };
+        let refused = tokio::select! {
+            refused = commits.commit(&steps, &durable) => refused?,
+            never = know_nothing_while_full(&self.view, health) => match never {},
+        };
         // A step that writes nothing is compared with nothing in the store, and one that was durable in time
         // may still be carried out too late.
         still_leads(&self.serving.tenure, &self.term.lost())?;

@@ -215,16 +215,20 @@ impl Registration {
 
 /// The answer to a request under an id that is in use.
 fn repeated(known: &OperatorRequest, asked: &LeaveRequest) -> Reply {
-    let OperatorRequest { id, member, actor, reason, registered: _, expires: _, drain } = known;
+    let OperatorRequest { id, member, actor, reason, registered, expires, drain } = known;
+    let (valid_ms, asked_ms) =
+        (expires.millis_since(*registered), asked.valid_ms.min(MAX_LEAVE_VALID_MS));
     let same = (*member, *drain) == (asked.member, asked.drain)
-        && (actor, reason) == (&asked.actor, &asked.reason);
+        && (actor, reason) == (&asked.actor, &asked.reason)
+        && valid_ms == asked_ms;
     if same {
         return Reply::LeavePlanned(known.clone());
     }
     let what = if *drain { "drain" } else { "planned leave" };
     Reply::LeaveRefused(format!(
         "request id {id} was used by {actor} for the {what} of member {member}, with the reason \
-         \"{reason}\": take another id"
+         \"{reason}\", valid for {} s: take another id",
+        valid_ms / 1_000
     ))
 }
 

@@ -98,6 +98,15 @@ pub(crate) fn load(rows: &impl Rows) -> Result<Loaded, StoreError> {
     let history: Vec<HistoryEntry> =
         summaries(rows, &Range::summaries(), usize::MAX)?.into_iter().map(entry).collect();
     let journal: Vec<MemberEvent> = all(rows, &Range::events())?;
+    let journalled = journal.iter().map(|event| event.seq);
+    let newest = journalled.chain(processed.iter().map(|record| record.member_event_seq)).max();
+    if newest > Some(cluster.member_event_seq) {
+        let reason = "it is missing, or older than the journal: losses would be numbered again";
+        return Err(StoreError::Undecodable {
+            key: keys::CLUSTER.to_owned(),
+            reason: reason.into(),
+        });
+    }
     let ledgers = told(ledgers(rows)?, &jobs, &steadfast_ledger::journal(&journal));
     Ok(Loaded {
         snapshot: Snapshot {

@@ -66,7 +66,7 @@ fn get(server: &Server, path: &str) -> Answer {
 /// A job whose one task does this.
 fn submit(server: &Server, name: &str) -> Answer {
     let job = format!(
-        r#"{{"env": {{"job.name": "{name}"}},
+        r#"{{"env": {{"job.name": "{name}", "job.dirty-task.threshold": 2}},
             "pipelines": [{{"name": "p", "tasks": [{{"name": "t", "command": ["runs"]}}]}}]}}"#
     );
     server.post("/submit-job", Some(&token(Role::Operator)), &job)
@@ -109,6 +109,26 @@ fn a_full_store_ends_no_term_and_what_waits_is_done_once_there_is_room() {
     assert_eq!(overview["storeTrouble"], Value::Null);
     assert_eq!(overview["members"]["lost"], 0, "nobody is lost for it");
     assert!(get(server, "/metrics").body.contains(&full(0)));
+}
+
+/// Red where a label goes on as if every loss could be written down.
+#[test]
+fn no_count_is_called_complete_while_a_loss_could_not_be_written() {
+    let scene = Scene::start();
+    let server = &scene.server;
+    let label = || get(server, &format!("/job-info/{}", scene.job)).json()["dirtyTask"].clone();
+    let of = |evaluation: &str, complete: bool| {
+        let label = label();
+        label["evaluationStatus"] == evaluation && label["trackingComplete"] == complete
+    };
+    assert!(of("CLEAN", true), "{}", label());
+    scene.fill_up();
+    assert_eq!(submit(server, "first").status, 408);
+    assert!(of("UNKNOWN", false), "{}", label());
+    let evaluations = get(server, "/overview").json()["evaluations"].clone();
+    assert_eq!((&evaluations["CLEAN"], &evaluations["UNKNOWN"]), (&0.into(), &1.into()));
+    scene.make_room();
+    server.until("it is known again", || of("CLEAN", true));
 }
 
 /// Red where the index is changed, or thawed, before what was decided is durable.

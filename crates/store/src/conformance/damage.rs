@@ -16,6 +16,7 @@ pub(super) const ALL: &[Case] = cases![
     one_bad_ledger_fails_nothing_else,
     one_bad_history_record_fails_nothing_else,
     a_bad_record_of_a_job_or_member_is_named,
+    losses_are_never_numbered_again,
     a_newer_format_is_never_taken_for_damage_and_lets_nobody_lead,
 ];
 
@@ -74,6 +75,18 @@ async fn a_bad_record_of_a_job_or_member_is_named(place: Arc<dyn Place>) {
         let refused = place.open().await.load().await;
         assert!(matches!(refused, Err(StoreError::Undecodable { key, .. }) if key == bad));
     }
+}
+
+/// Their ledgers would take the next losses for those that they know.
+async fn losses_are_never_numbered_again(place: Arc<dyn Place>) {
+    let store = place.open().await;
+    let ops = vec![Op::PutMemberEvent(samples::event(3))];
+    lead(&store).await.commit(ops).await.expect("it commits");
+    assert_eq!(load(&store).await.member_event_seq.get(), 3);
+    drop(store);
+    place.plant("cluster", br#"{"format":1,"record":{"memberEventSeq":2}}"#).await;
+    let refused = place.open().await.load().await;
+    assert!(matches!(refused, Err(StoreError::Undecodable { key, .. }) if key == "cluster"));
 }
 
 async fn a_newer_format_is_never_taken_for_damage_and_lets_nobody_lead(place: Arc<dyn Place>) {
