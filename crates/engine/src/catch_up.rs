@@ -13,8 +13,11 @@ use crate::records::{DurableLedger, MemberEvent};
 
 /// Events that the journal keeps for jobs that lag.
 pub(crate) const JOURNAL_EVENTS: usize = 1_000;
-/// How long a job lags before its ledger is tried again by itself.
+/// How long it takes until a refused ledger is tried again by itself; twice as long after each further refusal,
+/// since each costs the whole loop the tries of a commit.
 const TRY_AGAIN_MS: u64 = 1_000;
+/// The longest that grows.
+const MOST_DOUBLINGS: u32 = 6;
 
 impl Engine {
     /// The store refused the ledger's part of a commit. The job goes on without; its ledger goes back to
@@ -47,7 +50,9 @@ impl Engine {
         // What is written next must not be taken for what was refused. It is not written at once: a store
         // that goes on refusing would be asked all the time.
         ledger.skip_to_revision(refused.next());
-        self.ledger_alarm(d.now + TRY_AGAIN_MS, id);
+        let doublings = job.refusals.min(MOST_DOUBLINGS);
+        job.refusals += 1;
+        self.ledger_alarm(d.now + (TRY_AGAIN_MS << doublings), id);
     }
 
     /// A ledger that has lost something is durable as soon as the store takes it again: also that of a job to

@@ -30,6 +30,8 @@ pub(crate) struct Job {
     /// The revision of the closed episodes that the store was last given; 0 where it was given none, or
     /// may not have taken them.
     pub stored_episodes: LedgerRevision,
+    /// How often in a row the store refused its ledger's part.
+    pub refusals: u32,
 }
 
 /// A job's ledger, as far as there is one.
@@ -210,9 +212,10 @@ impl Engine {
             if let Some(ended) = touched.ended {
                 writes.ended = Some(ended);
             } else if let Some(job) = self.jobs.get_mut(&id) {
-                if let Some(ledger) = job.ledger.kept_mut()
-                    && Some(ledger.revision()) != job.record.ledger_revision
-                {
+                if job.ledger.kept().map(JobLedger::revision) == job.record.ledger_revision {
+                    // What was written last was taken.
+                    job.refusals = 0;
+                } else if let Some(ledger) = job.ledger.kept_mut() {
                     job.record.ledger_revision = Some(ledger.revision());
                     job.record.dirty_since = job.record.dirty_since.or(ledger.dirty_since());
                     if !job.record.redo.leads_to(ledger) {

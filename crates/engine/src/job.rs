@@ -51,7 +51,8 @@ impl Engine {
         record.enter(JobStatus::Pending);
         let pipelines: Vec<PipelineId> = record.pipelines.iter().map(|p| p.id).collect();
         let stored_episodes = LedgerRevision::default();
-        self.jobs.insert(id, Job { record, ledger, stored_ledger: None, stored_episodes });
+        self.jobs
+            .insert(id, Job { record, ledger, stored_ledger: None, stored_episodes, refusals: 0 });
         d.job(id).effects.push(Effect::Reply(ticket, Reply::Submitted(id)));
         for pipeline in pipelines {
             self.advance(id, pipeline, d);

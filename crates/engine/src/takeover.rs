@@ -71,7 +71,10 @@ impl Engine {
             }
             let is_stored = engine.settings.redo && record.redo.is_empty();
             let stored_ledger = ledger.kept().filter(|_| is_stored).map(JobLedger::revision);
-            engine.jobs.insert(record.id, Job { record, ledger, stored_ledger, stored_episodes });
+            engine.jobs.insert(
+                record.id,
+                Job { record, ledger, stored_ledger, stored_episodes, refusals: 0 },
+            );
         }
         engine
     }
