@@ -5,7 +5,7 @@
 //! Memory is a shadow of the store: whenever it is in doubt, the term is dropped and loaded again.
 
 use std::cmp::Reverse;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use steadfast_api::Event;
 use steadfast_engine::records::Snapshot;
 use steadfast_engine::{Effect, Engine, IndexChange, Input, SelfSuspicion, Settings, Step};
-use steadfast_model::{LossCause, TermNonce, Timestamp};
+use steadfast_model::{JobId, LossCause, TermNonce, Timestamp};
 use steadfast_store::{HistoryEntry, LeaderInfo, StoreError, Tenure, Term as StoreTerm};
 use tokio::sync::{mpsc, watch};
 use tracing::{error, info, warn};
@@ -121,8 +121,9 @@ fn log_ledgers(snapshot: &Snapshot) {
             Some(Ok(_)) => {}
         }
     }
+    let jobs: BTreeSet<JobId> = snapshot.jobs.iter().map(|job| job.id).collect();
     for job in snapshot.ledgers.keys() {
-        if !snapshot.jobs.iter().any(|record| record.id == *job) {
+        if !jobs.contains(job) {
             error!(%job, "there is a ledger and no record of its job: restore the store from a backup");
         }
     }
