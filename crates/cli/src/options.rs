@@ -206,13 +206,8 @@ fn read(file: &Path) -> anyhow::Result<InFile> {
         Err(problems) => problems,
     };
     problems.sort();
-    let lines: Vec<String> = problems
-        .iter()
-        .map(|Problem { at, key, message }| {
-            let key = key.as_ref().map(|key| format!("{key}: ")).unwrap_or_default();
-            format!("\n{shown}:{}:{}: {key}{message}", at.line, at.column)
-        })
-        .collect();
+    let lines: Vec<String> =
+        problems.iter().map(|problem| format!("\n{}", problem.in_file(file))).collect();
     anyhow::ensure!(lines.is_empty(), "the options in {shown} are refused:{}", lines.concat());
     Ok(found)
 }

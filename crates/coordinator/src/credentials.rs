@@ -120,10 +120,8 @@ impl Credentials {
             let text = std::fs::read(file)
                 .map_err(|error| anyhow::anyhow!("cannot read the token file {shown}: {error}"))?;
             all.add(&text).map_err(|problems| {
-                let lines: Vec<String> = problems
-                    .iter()
-                    .map(|problem| format!("\n{}", located(file, problem)))
-                    .collect();
+                let lines: Vec<String> =
+                    problems.iter().map(|problem| format!("\n{}", problem.in_file(file))).collect();
                 anyhow::anyhow!("the token file {shown} is refused:{}", lines.concat())
             })?;
         }
@@ -266,13 +264,6 @@ fn expected(value: &Value, key: &str, what: &str) -> Problem {
 
 fn problem(at: Position, key: &str, message: impl Into<String>) -> Problem {
     Problem { at, key: Some(key.to_owned()), message: message.into() }
-}
-
-/// `FILE:LINE:COLUMN: KEY: what is wrong`.
-fn located(file: &Path, problem: &Problem) -> String {
-    let Problem { at, key, message } = problem;
-    let key = key.as_ref().map(|key| format!("{key}: ")).unwrap_or_default();
-    format!("{}:{}:{}: {key}{message}", file.display(), at.line, at.column)
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use super::*;
 
 fn read(text: &str) -> Result<Credentials, Vec<String>> {
     let mut credentials = Credentials::default();
-    let told = |problem: &Problem| located(Path::new("tokens.conf"), problem);
+    let told = |problem: &Problem| problem.in_file(Path::new("tokens.conf"));
     match credentials.add(text.as_bytes()) {
         Ok(()) => Ok(credentials),
         Err(problems) => Err(problems.iter().map(told).collect()),

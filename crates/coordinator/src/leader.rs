@@ -115,7 +115,7 @@ fn log_ledgers(snapshot: &Snapshot) {
         match snapshot.ledgers.get(&id) {
             None => error!(job = %id, "the ledger is missing: {GOES_ON}"),
             Some(Err(reason)) => error!(job = %id, reason, "the ledger cannot be read: {GOES_ON}"),
-            Some(Ok(ledger)) if Some(ledger.revision()) != job.ledger_revision && !owes => {
+            Some(Ok(ledger)) if !job.expects(Some(ledger)) && !owes => {
                 error!(job = %id, "the ledger is not the one that the job expects: {GOES_ON}");
             }
             Some(Ok(_)) => {}

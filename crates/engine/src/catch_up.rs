@@ -59,8 +59,7 @@ impl Engine {
     /// which nothing more happens.
     pub(crate) fn write_what_was_refused(&mut self, id: JobId, d: &mut Draft) {
         let Some(job) = self.jobs.get(&id) else { return };
-        let revision = job.ledger.kept().map(JobLedger::revision);
-        if job.record.owed_since.is_none() && revision != job.record.ledger_revision {
+        if job.record.owed_since.is_none() && !job.record.expects(job.ledger.kept()) {
             d.job(id);
         }
     }

@@ -212,7 +212,7 @@ impl Engine {
             if let Some(ended) = touched.ended {
                 writes.ended = Some(ended);
             } else if let Some(job) = self.jobs.get_mut(&id) {
-                if job.ledger.kept().map(JobLedger::revision) == job.record.ledger_revision {
+                if job.record.expects(job.ledger.kept()) {
                     // What was written last was taken.
                     job.refusals = 0;
                 } else if let Some(ledger) = job.ledger.kept_mut() {

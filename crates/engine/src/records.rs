@@ -301,12 +301,17 @@ pub struct DurableLedger {
 }
 
 impl JobRecord {
+    /// Whether this is the ledger that the job's record was written with, or there is none and none was.
+    #[must_use]
+    pub fn expects(&self, ledger: Option<&JobLedger>) -> bool {
+        ledger.map(JobLedger::revision) == self.ledger_revision
+    }
+
     /// What can be said of this job with this ledger, and with how far the journal goes. A ledger that is another
     /// one than the job expects lacks what the store refused.
     #[must_use]
     pub fn evaluation(&self, ledger: Option<&JobLedger>, watermarks: Watermarks) -> Evaluation {
-        let is_another = ledger.map(JobLedger::revision) != self.ledger_revision;
-        let owes = watermarks.owes || is_another || self.owed_since.is_some();
+        let owes = watermarks.owes || !self.expects(ledger) || self.owed_since.is_some();
         let (threshold, dirty) = (self.spec.tracking_threshold(), self.dirty_since.is_some());
         evaluate(threshold, dirty, ledger, Watermarks { owes, ..watermarks })
     }

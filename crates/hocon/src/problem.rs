@@ -4,6 +4,7 @@
 //! coordinator sends line, column, key and message as separate fields of an answer.
 
 use std::fmt;
+use std::path::Path;
 
 /// A place in the text. Positions order as the text does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -35,6 +36,15 @@ pub struct Problem {
     pub key: Option<String>,
     /// What is wrong and what would be right, without the place and the key.
     pub message: String,
+}
+
+impl Problem {
+    /// `FILE:LINE:COLUMN: KEY: what is wrong`, for a document that is a file.
+    pub fn in_file(&self, file: &Path) -> String {
+        let Self { at, key, message } = self;
+        let key = key.as_ref().map(|key| format!("{key}: ")).unwrap_or_default();
+        format!("{}:{}:{}: {key}{message}", file.display(), at.line, at.column)
+    }
 }
 
 impl fmt::Display for Problem {

@@ -146,9 +146,7 @@ impl fmt::Display for Durable {
             f,
             "stored: {jobs} jobs, {ledgers} ledgers, {ended} ended jobs, {events} member events"
         )?;
-        let is_another = |job: &&JobRecord| {
-            self.ledger(job.id).map(|ledger| ledger.revision()) != job.ledger_revision
-        };
+        let is_another = |job: &&JobRecord| !job.expects(self.ledger(job.id).as_ref());
         match self.jobs.values().filter(is_another).count() {
             0 => Ok(()),
             others => write!(f, "; {others} ledgers are not what their jobs expect"),

@@ -76,7 +76,7 @@ impl Durable {
             processed: self.snapshot.processed,
             owes: false,
         };
-        let agrees = self.ledger().map(JobLedger::revision) == record.ledger_revision;
+        let agrees = record.expects(self.ledger());
         let shown = record.evaluation(self.ledger(), watermarks);
         Some((shown, agrees && record.owed_since.is_none()))
     }
